@@ -1,0 +1,1 @@
+"""Workbench: performance analysis of AI training, in a notebook."""

@@ -1,0 +1,1 @@
+"""Capture: from a plan through a child process to a run folder."""

@@ -1,0 +1,1 @@
+"""Costs: FLOPs and bytes of operators, and the roofs of a device."""

@@ -1,0 +1,1 @@
+"""Panels for notebooks: ipywidgets with no logic."""

@@ -1,0 +1,1 @@
+"""Traces: schemas, `Trace` and `Job`, one reader a format."""

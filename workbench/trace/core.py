@@ -1,0 +1,240 @@
+"""`Trace`: what one rank recorded, as tables. `Job`: the traces of all ranks of one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import polars as pl
+
+from workbench.errors import UsageError
+from workbench.trace import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+_TIME_COLUMNS = {"start_ns", "t_ns", "host_start_ns"}
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One host thread; its position in `TraceMeta.threads` is the `thread` of the tables."""
+
+    pid: int | str
+    tid: int | str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One accelerator as the recording describes it; properties keep the producer's own names."""
+
+    index: int
+    name: str | None
+    properties: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """One process group of a distributed program."""
+
+    name: str
+    description: str | None
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceMeta:
+    """What is known about a recording besides its events."""
+
+    path: Path
+    format: str
+    sha256: str
+    origin_ns: int
+    """Absolute time of the earliest valid event; the tables are relative to it."""
+    rank: int | None = None
+    world_size: int | None = None
+    threads: tuple[Thread, ...] = ()
+    devices: tuple[Device, ...] = ()
+    groups: tuple[ProcessGroup, ...] = ()
+    producer: Mapping[str, object] = field(default_factory=dict)
+    """Version and switch fields of the recording, by the producer's names."""
+    events: int = 0
+    truncated: bool = False
+    device_kind: str = "cuda"
+    """cuda, rocm, mtia, npu, … or cpu for host execution."""
+    device_reason: str | None = None
+    """Why there are no device figures, when there are none."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One rank's recording: frozen metadata and one polars frame a table (see `schema.TABLES`)."""
+
+    meta: TraceMeta
+    tables: Mapping[str, pl.DataFrame]
+    build_frames: Callable[[], pl.DataFrame] | None = None
+    """Python frames are the bulk of a trace with stacks, so they are built when asked for."""
+
+    @property
+    def ranks(self) -> tuple[Trace, ...]:
+        """Return this trace alone; the shape that analyses share with `Job`."""
+        return (self,)
+
+    @property
+    def activities(self) -> pl.DataFrame:
+        """Return everything that occupied a device."""
+        return self.tables["activities"]
+
+    @property
+    def launches(self) -> pl.DataFrame:
+        """Runtime and driver calls."""
+        return self.tables["launches"]
+
+    @property
+    def ops(self) -> pl.DataFrame:
+        """Framework operators on host threads."""
+        return self.tables["ops"]
+
+    @property
+    def ranges(self) -> pl.DataFrame:
+        """Annotations."""
+        return self.tables["ranges"]
+
+    @property
+    def steps(self) -> pl.DataFrame:
+        """Training steps by device."""
+        return self.tables["steps"]
+
+    @property
+    def collectives(self) -> pl.DataFrame:
+        """Collectives on this rank."""
+        return self.tables["collectives"]
+
+    @property
+    def memory(self) -> pl.DataFrame:
+        """Allocations and frees."""
+        return self.tables["memory"]
+
+    @property
+    def counters(self) -> pl.DataFrame:
+        """Samples of counters."""
+        return self.tables["counters"]
+
+    @property
+    def problems(self) -> pl.DataFrame:
+        """Faults met while reading."""
+        return self.tables["problems"]
+
+    @cached_property
+    def frames(self) -> pl.DataFrame:
+        """Python calls, built at the first use."""
+        return self.build_frames() if self.build_frames else schema.empty("frames")
+
+    def __repr__(self) -> str:
+        """Say what it is in one line, without paths or times (notebook checks compare it)."""
+        rank = "" if self.meta.rank is None else f", rank {self.meta.rank}"
+        return (
+            f"Trace({self.meta.format}, {self.meta.device_kind}{rank}, "
+            f"{self.activities.height} activities, {self.ops.height} operators)"
+        )
+
+
+@dataclass(frozen=True)
+class Job:
+    """All ranks of one run: the same tables with a `rank` column, re-based to one origin."""
+
+    ranks: tuple[Trace, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse a job without ranks, and two traces of one rank."""
+        if not self.ranks:
+            raise UsageError("A job needs the trace of at least one rank; none was given.")
+        numbers = [t.meta.rank for t in self.ranks]
+        if None in numbers or len(set(numbers)) != len(numbers):
+            files = ", ".join(t.meta.path.name for t in self.ranks)
+            raise UsageError(
+                f"A job needs one trace of each rank, and the ranks of {files} read as {numbers}; "
+                "open the files one by one, or name them rank0…, rank1…."
+            )
+
+    @property
+    def origin_ns(self) -> int:
+        """Return the earliest origin of all ranks."""
+        return min(t.meta.origin_ns for t in self.ranks)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Concatenate one table over ranks, with times relative to the job's origin."""
+        parts = []
+        for trace in self.ranks:
+            frame = trace.frames if name == "frames" else trace.tables[name]
+            shift = trace.meta.origin_ns - self.origin_ns
+            times = [pl.col(c) + shift for c in frame.columns if c in _TIME_COLUMNS]
+            rank = pl.lit(trace.meta.rank, pl.Int32()).alias("rank")
+            parts.append(frame.with_columns(times).select(rank, pl.all()))
+        return pl.concat(parts)
+
+    @cached_property
+    def activities(self) -> pl.DataFrame:
+        """Return everything that occupied a device, on all ranks."""
+        return self.table("activities")
+
+    @cached_property
+    def launches(self) -> pl.DataFrame:
+        """Runtime and driver calls, on all ranks."""
+        return self.table("launches")
+
+    @cached_property
+    def ops(self) -> pl.DataFrame:
+        """Framework operators, on all ranks."""
+        return self.table("ops")
+
+    @cached_property
+    def ranges(self) -> pl.DataFrame:
+        """Annotations, on all ranks."""
+        return self.table("ranges")
+
+    @cached_property
+    def steps(self) -> pl.DataFrame:
+        """Training steps, on all ranks."""
+        return self.table("steps")
+
+    @cached_property
+    def collectives(self) -> pl.DataFrame:
+        """Collectives, on all ranks."""
+        return self.table("collectives")
+
+    @cached_property
+    def frames(self) -> pl.DataFrame:
+        """Python calls, on all ranks."""
+        return self.table("frames")
+
+    @cached_property
+    def memory(self) -> pl.DataFrame:
+        """Allocations and frees, on all ranks."""
+        return self.table("memory")
+
+    @cached_property
+    def counters(self) -> pl.DataFrame:
+        """Samples of counters, on all ranks."""
+        return self.table("counters")
+
+    @cached_property
+    def problems(self) -> pl.DataFrame:
+        """Faults met while reading, on all ranks."""
+        return self.table("problems")
+
+    def __repr__(self) -> str:
+        """Say what it is in one line."""
+        return f"Job({len(self.ranks)} ranks, {self.ranks[0]!r} …)"
+
+
+class Source(Protocol):
+    """What analyses take: a `Trace` or a `Job`."""
+
+    @property
+    def ranks(self) -> tuple[Trace, ...]:
+        """Return the traces, one a rank."""
+        ...

@@ -1,0 +1,215 @@
+"""The tables of a trace: one declared schema each, checked where a reader returns.
+
+A column's `null` says what a missing value means; a column without it is never null. Times are
+integer ns relative to the trace's origin; an id is the row's position in its own table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from workbench.errors import SchemaError, unknown_name
+
+ACTIVITY_KINDS = ("kernel", "compute", "collective", "copy", "set")
+"""`kernel` ran on an accelerator; `compute` is host execution (no accelerator in the trace)."""
+COMPUTE_KINDS = ("kernel", "compute")
+COPY_KINDS = ("copy", "set")
+LAUNCH_KINDS = ("launch", "graph_launch", "copy", "set", "sync", "malloc", "other")
+LAUNCH_TYPE_KINDS = ("launch", "graph_launch", "copy", "set")
+"""Calls that put work on a device."""
+SOURCES = ("device", "host", "model")
+PHASES = (
+    "data",
+    "optimizer",
+    "communication",
+    "recomputation",
+    "backward",
+    "forward",
+    "other",
+)
+
+ID = pl.UInt32()
+NS = pl.Int64()
+NAME = pl.Categorical()
+KIND = pl.Enum(ACTIVITY_KINDS)
+LAUNCH_KIND = pl.Enum(LAUNCH_KINDS)
+PHASE = pl.Enum(PHASES)
+SOURCE = pl.Enum(SOURCES)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its type, what it holds, and what null means there (None: never null)."""
+
+    dtype: pl.DataType
+    meaning: str
+    null: str | None = None
+
+
+UNKNOWN = "not recorded"
+TABLES: dict[str, dict[str, Column]] = {
+    "activities": {
+        "id": Column(ID, "row number"),
+        "kind": Column(KIND, "what sort of work"),
+        "family": Column(NAME, "kernel family", "not classified yet"),
+        "name": Column(NAME, "kernel, copy or operator name"),
+        "device": Column(pl.Int32(), "accelerator index", "host execution"),
+        "stream": Column(pl.Int64(), "stream; host thread for host execution", UNKNOWN),
+        "start_ns": Column(NS, "start"),
+        "dur_ns": Column(NS, "duration, at least 0"),
+        "launch": Column(ID, "row in launches", "no launch record, or host execution"),
+        "op": Column(ID, "innermost operator that launched it", "none found"),
+        "step": Column(pl.Int32(), "step that launched it", "launched outside steps, or unknown"),
+        "phase": Column(PHASE, "phase of the launching host position", "unknown"),
+        "graph_node": Column(pl.Int64(), "graph node id", "not in a graph, or not recorded"),
+        "grid": Column(pl.Array(pl.Int32(), 3), "blocks in x, y, z", UNKNOWN),
+        "block": Column(pl.Array(pl.Int32(), 3), "threads per block in x, y, z", UNKNOWN),
+        "registers": Column(pl.Int32(), "registers per thread", UNKNOWN),
+        "shared_bytes": Column(pl.Int64(), "shared memory per block", UNKNOWN),
+        "occupancy": Column(pl.Float32(), "estimated achieved occupancy, 0 to 1", UNKNOWN),
+        "bytes": Column(pl.Int64(), "bytes copied or set", UNKNOWN),
+        "source": Column(SOURCE, "where the row comes from"),
+    },
+    "launches": {
+        "id": Column(ID, "row number"),
+        "kind": Column(LAUNCH_KIND, "what sort of call"),
+        "name": Column(NAME, "runtime or driver call"),
+        "thread": Column(pl.Int32(), "host thread, an index into meta.threads"),
+        "start_ns": Column(NS, "start"),
+        "dur_ns": Column(NS, "duration, at least 0"),
+        "correlation": Column(pl.Int64(), "id that ties it to its activities", "0 or missing"),
+        "op": Column(ID, "innermost operator running at its start", "none"),
+    },
+    "ops": {
+        "id": Column(ID, "row number"),
+        "name": Column(NAME, "operator name"),
+        "thread": Column(pl.Int32(), "host thread, an index into meta.threads"),
+        "start_ns": Column(NS, "start"),
+        "dur_ns": Column(NS, "duration, at least 0"),
+        "self_ns": Column(NS, "duration less child operators and runtime calls"),
+        "parent": Column(ID, "enclosing operator", "outermost"),
+        "depth": Column(pl.UInt16(), "number of enclosing operators"),
+        "sequence": Column(pl.Int64(), "autograd sequence number", UNKNOWN),
+        "external_id": Column(pl.Int64(), "profiler's id of the operator", "0 or missing"),
+        "phase": Column(PHASE, "phase of the step"),
+        "step": Column(pl.Int32(), "host step it starts in", "outside steps"),
+        "module": Column(NAME, "innermost nn.Module", UNKNOWN),
+        "input_dims": Column(pl.String(), "JSON text", UNKNOWN),
+        "input_types": Column(pl.String(), "JSON text", UNKNOWN),
+        "input_strides": Column(pl.String(), "JSON text", UNKNOWN),
+        "concrete_inputs": Column(pl.String(), "JSON text", UNKNOWN),
+    },
+    "ranges": {
+        "id": Column(ID, "row number"),
+        "name": Column(NAME, "annotation"),
+        "domain": Column(NAME, "step, user, gloo, nccl, device or an NVTX domain"),
+        "thread": Column(pl.Int32(), "host thread, an index into meta.threads", "device side"),
+        "device": Column(pl.Int32(), "accelerator index", "host side"),
+        "stream": Column(pl.Int64(), "stream", "host side"),
+        "start_ns": Column(NS, "start"),
+        "dur_ns": Column(NS, "duration, at least 0"),
+        "parent": Column(ID, "enclosing range on the same thread or stream", "outermost"),
+    },
+    "steps": {
+        "step": Column(pl.Int32(), "step number as recorded"),
+        "device": Column(pl.Int32(), "accelerator index", "host execution"),
+        "host_start_ns": Column(NS, "start of the host range"),
+        "host_dur_ns": Column(NS, "duration of the host range"),
+        "start_ns": Column(NS, "start of the device step"),
+        "dur_ns": Column(NS, "duration of the device step"),
+        "complete": Column(pl.Boolean(), "recorded from begin to end"),
+        "tail": Column(pl.Boolean(), "last step: ends with its latest activity"),
+    },
+    "collectives": {
+        "id": Column(ID, "row number"),
+        "activity": Column(ID, "row in activities", "no device record"),
+        "name": Column(NAME, "what ran: all_reduce, all_gather, …"),
+        "requested": Column(NAME, "what the program asked for", UNKNOWN),
+        "group": Column(NAME, "process group", UNKNOWN),
+        "group_size": Column(pl.Int32(), "ranks in the group", UNKNOWN),
+        "members": Column(pl.String(), "JSON list of global ranks", UNKNOWN),
+        "seq": Column(pl.Int64(), "sequence number in the group", UNKNOWN),
+        "dtype": Column(NAME, "element type", UNKNOWN),
+        "in_elements": Column(pl.Int64(), "input elements on this rank", UNKNOWN),
+        "out_elements": Column(pl.Int64(), "output elements on this rank", UNKNOWN),
+        "bytes": Column(pl.Int64(), "message size as nccl-tests counts it", UNKNOWN),
+        "start_ns": Column(NS, "start"),
+        "dur_ns": Column(NS, "duration, at least 0"),
+    },
+    "frames": {
+        "id": Column(ID, "row number"),
+        "parent": Column(ID, "calling frame", "outermost"),
+        "name": Column(NAME, "file(line): function, or nn.Module"),
+        "module": Column(NAME, "nn.Module instance", "a plain function"),
+        "thread": Column(pl.Int32(), "host thread, an index into meta.threads"),
+        "start_ns": Column(NS, "start"),
+        "dur_ns": Column(NS, "duration, at least 0"),
+    },
+    "memory": {
+        "t_ns": Column(NS, "time"),
+        "device": Column(pl.Int32(), "accelerator index", "host memory"),
+        "address": Column(pl.UInt64(), "address", UNKNOWN),
+        "bytes": Column(pl.Int64(), "allocated (positive) or freed (negative)"),
+        "total_allocated": Column(pl.Int64(), "allocated after it", UNKNOWN),
+        "total_reserved": Column(pl.Int64(), "reserved after it", UNKNOWN),
+        "op": Column(ID, "operator running on that thread", "none"),
+    },
+    "counters": {
+        "t_ns": Column(NS, "time"),
+        "device": Column(pl.Int32(), "accelerator index", "host"),
+        "name": Column(NAME, "counter"),
+        "value": Column(pl.Float64(), "value"),
+        "unit": Column(NAME, "unit", UNKNOWN),
+    },
+    "problems": {
+        "code": Column(pl.String(), "stable short name of the fault"),
+        "count": Column(pl.Int64(), "how often it was met"),
+        "first_example": Column(pl.String(), "the first place"),
+        "effect": Column(pl.String(), "what it means for the numbers"),
+    },
+}
+
+
+def polars_schema(table: str) -> pl.Schema:
+    """Return the polars schema of a table by name."""
+    if table not in TABLES:
+        raise unknown_name("table", table, TABLES)
+    return pl.Schema({name: column.dtype for name, column in TABLES[table].items()})
+
+
+def empty(table: str) -> pl.DataFrame:
+    """Return a table with its declared columns and no rows."""
+    return pl.DataFrame(schema=polars_schema(table))
+
+
+def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Put the columns of a reader's frame in order, with those that it does not know as null."""
+    return frame.select(
+        pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype).alias(name)
+        for name, dtype in polars_schema(table).items()
+    )
+
+
+def check(table: str, frame: pl.DataFrame, reader: str) -> pl.DataFrame:
+    """Return the frame when it matches its schema; else raise with column, table and reader."""
+    wanted = polars_schema(table)
+    for name, dtype in wanted.items():
+        if name not in frame.schema:
+            raise SchemaError(f"The {reader} reader left out column {name!r} of table {table!r}.")
+        if frame.schema[name] != dtype:
+            raise SchemaError(
+                f"The {reader} reader gave column {name!r} of table {table!r} the type "
+                f"{frame.schema[name]}, and {dtype} is declared."
+            )
+        if TABLES[table][name].null is None and frame[name].null_count():
+            raise SchemaError(
+                f"The {reader} reader left nulls in column {name!r} of table {table!r}, "
+                "which has none by its schema."
+            )
+    if extra := set(frame.columns) - set(wanted):
+        raise SchemaError(
+            f"The {reader} reader added undeclared columns {sorted(extra)} to table {table!r}."
+        )
+    return frame.select(wanted.names())

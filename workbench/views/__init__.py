@@ -1,0 +1,1 @@
+"""Pictures: functions from frames to HoloViews objects, and the timeline widget."""

@@ -1,0 +1,1 @@
+"""Workloads: a registry of models that can be recorded, with their synthetic data."""
