@@ -1,0 +1,52 @@
+# Every target sets up its own environment first (scripts/setup.sh); a second call starts at once.
+BIN = .venv/bin
+PYTEST_ARGS ?= -n 2 --dist loadfile
+NOTEBOOKS = $(wildcard notebooks/*.ipynb)
+
+.PHONY: help setup lab demo test lint bench notebooks resolve clean
+.SILENT:
+
+help:
+	echo "make lab        open the start notebook in JupyterLab"
+	echo "make demo       record a tiny training run and show where its step goes"
+	echo "make test       run every test, notebooks included"
+	echo "make lint       ruff, mypy and the import contracts"
+	echo "make bench      measure speed and memory"
+	echo "make notebooks  run the notebooks again and store their outputs"
+	echo "make resolve    show that the pinned set resolves on newer Pythons"
+	echo "make clean      remove the environment and what tools left behind (recorded runs stay)"
+
+setup:
+	sh scripts/setup.sh
+
+lab: setup
+	$(BIN)/workbench lab
+
+demo:
+	sh scripts/demo.sh
+
+# Not -n alone: a notebook's cells share one kernel, so a file stays on one worker.
+test: setup
+	$(BIN)/python -m pytest $(PYTEST_ARGS) tests \
+	    $(if $(NOTEBOOKS),--nbval --nbval-cell-timeout=120 \
+	    --nbval-sanitize-with tests/nbval_sanitize.cfg $(NOTEBOOKS))
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	set -e; for file in benchmarks/*.py; do \
+	    if [ -e "$$file" ]; then echo "== $$file"; $(BIN)/python "$$file"; fi; done
+
+notebooks: setup
+	$(BIN)/python scripts/notebooks.py $(NOTEBOOKS)
+
+resolve: setup
+	$(BIN)/python scripts/resolve.py 3.12 3.13
+
+clean:
+	rm -rf .venv .install.log dist .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
