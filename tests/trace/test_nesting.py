@@ -1,0 +1,66 @@
+"""Nesting against a stack, one event at a time."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.trace import nesting
+
+events = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 12)), max_size=25)
+
+
+def arrays(items):
+    thread = np.array([t for t, _, _ in items], np.int64)
+    start = np.array([s for _, s, _ in items], np.int64)
+    end = start + np.array([d for _, _, d in items], np.int64)
+    o = nesting.order(thread, start, end)
+    return thread[o], start[o], end[o]
+
+
+def running(events, t, at, before):
+    """The latest started event of the thread running at a time: the definition, read aloud."""
+    thread, start, end = events
+    hits = [i for i in range(before) if thread[i] == t and start[i] <= at < end[i]]
+    return max(hits, default=-1)
+
+
+def test_three_levels_and_a_sibling():
+    # 0-100 holds 10-50, which holds 20-30; 60-70 is the second child of the first
+    thread, start, end = arrays([(0, 60, 10), (0, 20, 10), (0, 10, 40), (0, 0, 100)])
+    parent = nesting.parents(thread, start, end)
+    assert start.tolist() == [0, 10, 20, 60]
+    assert parent.tolist() == [-1, 0, 1, 0]
+    assert nesting.depths(parent).tolist() == [0, 1, 2, 1]
+
+
+def test_child_that_outlives_its_parent():
+    # p 0-10, c 5-11: c is p's child; x at 10.5 (here 21 in half units) runs inside c alone
+    thread, start, end = arrays([(0, 0, 20), (0, 10, 12), (0, 21, 5)])
+    assert nesting.parents(thread, start, end).tolist() == [-1, 0, 1]
+
+
+@given(events)
+def test_parents(items):
+    thread, start, end = arrays(items)
+    want = [running((thread, start, end), thread[i], start[i], i) for i in range(len(start))]
+    assert nesting.parents(thread, start, end).tolist() == want
+
+
+@given(events, st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 45)), max_size=8))
+def test_innermost(items, queries):
+    thread, start, end = arrays(items)
+    nested = nesting.nest(thread, start, end)
+    at_thread = np.array([t for t, _ in queries], np.int64)
+    at = np.array([x for _, x in queries], np.int64)
+    want = [running((thread, start, end), t, x, len(start)) for t, x in queries]
+    assert nesting.innermost(nested, at_thread, at).tolist() == want
+
+
+@given(events)
+def test_depths(items):
+    parent = nesting.parents(*arrays(items))
+
+    def depth(i):
+        return 0 if parent[i] < 0 else 1 + depth(parent[i])
+
+    assert nesting.depths(parent).tolist() == [depth(i) for i in range(len(parent))]
