@@ -1,1 +1,5 @@
-"""Costs: FLOPs and bytes of operators, and the roofs of a device."""
+"""FLOPs and bytes per operator, the hardware table, and measured roofs."""
+
+from workbench.costs.models import operators
+
+__all__ = ["operators"]
