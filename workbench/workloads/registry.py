@@ -1,0 +1,68 @@
+"""The registry of workloads: names, presets and specs, without importing torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import unknown_name
+from workbench.workloads import fields, gpt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from workbench.workloads.fields import FieldInfo, Value
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One model family that can be recorded."""
+
+    name: str
+    summary: str
+    presets: Mapping[str, Any]
+    """Preset name to a frozen spec."""
+    preset_help: Mapping[str, str]
+    module: str
+    """Module with `build(spec, ...)`, the only part that imports torch."""
+
+    def preset(self, name: str) -> Any:
+        """Return the spec of a preset; an unknown name raises with the nearest."""
+        if name not in self.presets:
+            raise unknown_name(f"preset of {self.name}", name, self.presets)
+        return self.presets[name]
+
+    def resolve(self, preset: str, overrides: Mapping[str, Value] | None = None) -> Any:
+        """Return the spec of a preset with overrides; texts are parsed by the field's type."""
+        return fields.resolve(self.preset(preset), overrides or {})
+
+    def describe(self, preset: str = "tiny") -> tuple[FieldInfo, ...]:
+        """Describe the fields, with the preset's values as defaults."""
+        return fields.describe(self.preset(preset))
+
+    def spec(self, values: Mapping[str, Value]) -> Any:
+        """Build a spec from all its values, as a run folder stores them."""
+        return type(next(iter(self.presets.values())))(**values)
+
+
+_WORKLOADS = {
+    "gpt": Workload(
+        name="gpt",
+        summary="Llama-like decoder (RMSNorm, RoPE, grouped-query attention, SwiGLU), AdamW",
+        presets=gpt.PRESETS,
+        preset_help=gpt.PRESET_HELP,
+        module="workbench.workloads.gpt_model",
+    ),
+}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all workloads."""
+    return tuple(_WORKLOADS)
+
+
+def get(name: str) -> Workload:
+    """Return a workload by name; an unknown name raises with the nearest."""
+    if name not in _WORKLOADS:
+        raise unknown_name("workload", name, _WORKLOADS)
+    return _WORKLOADS[name]
