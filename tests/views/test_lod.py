@@ -34,7 +34,7 @@ THREE = [[(0, 8), (20, 20)], [(5, 1)]]
 def test_busy_time_of_each_quarter():
     got = whole(engine(THREE), 4)
     assert got.busy_ns.tolist() == [[8, 0, 10, 10], [1, 0, 0, 0]]
-    assert got.count.tolist() == [[1, 0, 1, 0], [1, 0, 0, 0]]
+    assert got.begun.tolist() == [[1, 0, 1, 0], [1, 0, 0, 0]]
     assert got.dominant.tolist() == [[0, -1, 1, 1], [2, -1, -1, -1]]
 
 
@@ -64,7 +64,7 @@ def test_an_instant_can_be_picked_beside_and_between_events():
 
 def test_an_instant_is_seen_though_it_takes_no_time():
     got = whole(engine([[(0, 0), (7, 0)]]), 8)
-    assert got.count.tolist() == [[1, 0, 0, 0, 0, 0, 0, 1]]
+    assert got.begun.tolist() == [[1, 0, 0, 0, 0, 0, 0, 1]]
     assert got.dominant.tolist() == [[0, -1, -1, -1, -1, -1, -1, 1]]
     assert got.busy_ns.sum() == 0
 
@@ -129,7 +129,7 @@ def times_in(events, a, b):
     st.sampled_from([np.uint32, np.int64]),
 )
 @example([[(i, 1) for i in range(40 * BLOCK)]], 0.0, 320.0, 1, 0, np.uint32)
-def test_bins_equal_a_sweep(rows, a, width, pixels, base, dtype):
+def test_bins_equal_a_sweep(rows, a, width, pixels, base, dtype):  # noqa: PLR0917
     e = engine(rows, dtype)
     got = e.bins(Window(base, a - base, a + width - base, 0, e.rows), pixels)
     for r, events in enumerate(rows):
@@ -151,7 +151,7 @@ def test_pick_equals_a_search_over_all_events(rows, t, slack):
         got = e.pick(r, t, slack)
         got = None if got < 0 else events[got - int(e.offset[r])]
         instants = [(abs(s - t), s) for s, d in events if d == 0 and abs(s - t) <= slack]
-        lasting = [(max(s - t, t - (s + d - 1), 0), (s, d)) for s, d in events if d and True]
+        lasting = [(max(s - t, t - (s + d - 1), 0), (s, d)) for s, d in events if d]
         near = [(gap, event) for gap, event in lasting if gap <= slack]
         if instants:
             assert got is not None

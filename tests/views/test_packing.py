@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,7 +77,7 @@ def test_rows_hold_every_event_once_and_no_overlap(drawn):
     assert sorted(p.order.tolist()) == list(range(len(drawn)))
     for r, mine in enumerate(rows(p)):
         assert {int(lane[i]) for i in mine} <= {int(p.lane[r])}
-        for i, j in zip(mine, mine[1:], strict=False):
+        for i, j in pairwise(mine):
             assert start[i] + dur[i] <= start[j]
 
 

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from workbench.errors import UsageError
 
+Times = NDArray[np.int64]
 Index = NDArray[np.int64]
 Edges = NDArray[np.float64]
 
-BLOCK = 8
+BLOCK = 4
 """Events summarised by one entry of the range-maximum index."""
 MAX_RECTS = 5_000
 """Up to this many visible events are drawn one by one."""
@@ -42,8 +43,8 @@ class Bins(NamedTuple):
     """What each pixel of each row holds; arrays are rows x pixels."""
 
     busy_ns: NDArray[np.float64]
-    count: Index
-    """Events that start in the pixel."""
+    begun: Index
+    """Number of events that start in the pixel."""
     dominant: Index
     """The event with the most time in the pixel, or -1."""
 
@@ -180,11 +181,11 @@ class Engine:
 
     def _range_longest(self, lo: Index, hi: Index) -> Index:
         """Return the longest event of each [lo, hi), none empty; ranges ascend and are disjoint."""
-        ends = np.concatenate(
-            (lo[:, None] + np.arange(BLOCK), hi[:, None] - 1 - np.arange(BLOCK)), axis=1
-        )
-        ends = np.clip(ends, lo[:, None], hi[:, None] - 1)
-        best = np.take_along_axis(ends, self.dur[ends].argmax(axis=1)[:, None], axis=1)[:, 0]
+        ends = np.empty((2 * BLOCK, len(lo)), np.int64)
+        for k in range(BLOCK):
+            np.minimum(lo + k, hi - 1, out=ends[k])
+            np.maximum(hi - 1 - k, lo, out=ends[BLOCK + k])
+        best: Index = ends[self.dur[ends].argmax(axis=0), np.arange(len(lo))]
         b0, b1 = -(-lo // BLOCK), hi // BLOCK
         wide = b1 > b0
         if wide.any():

@@ -78,7 +78,7 @@ def _levels(start: Index, end: Index) -> Index:
     cross are filled one event at a time: each goes to the first row that is free.
     """
     lasting = end > start
-    begun = np.cumsum(lasting) - lasting
+    begun: Index = np.cumsum(lasting) - lasting
     level: Index = begun - np.searchsorted(np.sort(end[lasting]), start, "right")
     # a cluster begins where nothing runs; instants at that very time belong to no earlier one
     cluster = np.cumsum(level == 0)
@@ -90,10 +90,11 @@ def _levels(start: Index, end: Index) -> Index:
 
 def _crossing(level: Index, start: Index, end: Index) -> Index:
     """Return the positions of events that overlap the one before them on their level."""
-    by_level = np.argsort(level, kind="stable")
+    by_level: Index = np.argsort(level, kind="stable")
     same = level[by_level][1:] == level[by_level][:-1]
     clash = same & (end[by_level][:-1] > start[by_level][1:])
-    return by_level[1:][clash]
+    crossing: Index = by_level[1:][clash]
+    return crossing
 
 
 def _first_fit(start: Index, end: Index) -> Index:
