@@ -42,7 +42,7 @@ step() {
     fail "Installing failed (${reason:-see the log}): mend that and run make again; the whole story is in $log."
 }
 
-: >$log || fail "The folder $(pwd) is not writable: clone the repository where you can write."
+{ true >$log; } 2>/dev/null || fail "The folder $(pwd) is not writable: clone the repository where you can write."
 echo "Installing the pinned set into $venv with $("$python" -V 2>&1), a minute or two; log in $log." >&2
 # What an interrupted install left is not built upon; what a failed one left is whole, as pip rolls back.
 if [ -e $cut ] || ! $venv/bin/python -c 'import pip' 2>/dev/null; then
