@@ -1,1 +1,56 @@
-"""Workbench: performance analysis of AI training, in a notebook."""
+"""Workbench: performance analysis of AI training, in a notebook.
+
+`import workbench as wb`; every public name loads its module when it is first used, so that the
+import itself stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from workbench.version import __version__
+
+if TYPE_CHECKING:
+    from workbench.analysis.breakdown import breakdown
+    from workbench.analysis.kernels import kernels
+    from workbench.analysis.ops import ops
+    from workbench.analysis.steps import steps
+    from workbench.analysis.summary import summary
+    from workbench.trace.core import Job, Trace
+    from workbench.trace.open import open_source as open  # noqa: A004 - wb.open is its name
+
+_HOME = {
+    "Job": "workbench.trace.core",
+    "Trace": "workbench.trace.core",
+    "breakdown": "workbench.analysis.breakdown",
+    "kernels": "workbench.analysis.kernels",
+    "open": "workbench.trace.open:open_source",
+    "ops": "workbench.analysis.ops",
+    "steps": "workbench.analysis.steps",
+    "summary": "workbench.analysis.summary",
+}
+__all__ = [
+    "Job",
+    "Trace",
+    "__version__",
+    "breakdown",
+    "kernels",
+    "open",
+    "ops",
+    "steps",
+    "summary",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+    module, _, attribute = _HOME[name].partition(":")
+    value = getattr(importlib.import_module(module), attribute or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

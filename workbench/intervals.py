@@ -76,7 +76,7 @@ def grouped_length(group: NDArray[np.integer], start: Times, end: Times, groups:
     """Return the length of the union within each group 0 … groups-1, in ns."""
     order = np.lexsort((start, group))
     group, start, end = group[order], start[order], end[order]
-    before = _grouped_reach(group, end)
+    before = grouped_reach(group, end)
     before = np.concatenate((start[:1], before[:-1]))
     first = np.concatenate(([True], group[1:] != group[:-1]))
     fresh = np.maximum(end - np.where(first, start, np.maximum(start, before)), 0)
@@ -85,7 +85,7 @@ def grouped_length(group: NDArray[np.integer], start: Times, end: Times, groups:
     return out
 
 
-def _grouped_reach(group: NDArray[np.integer], end: Times) -> Times:
+def grouped_reach(group: NDArray[np.integer], end: Times) -> Times:
     """Return the running maximum of `end` within each run of equal, ascending groups.
 
     Ends are replaced by their ranks, so that group * n + rank is exact in int64 whatever the times.

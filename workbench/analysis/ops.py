@@ -1,0 +1,88 @@
+"""`ops`: host and device time by operator."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from workbench import intervals
+from workbench.analysis.window import Selection, select, spans
+from workbench.intervals import Times
+from workbench.trace.core import Source, Trace
+
+SCHEMA = {
+    "rank": pl.Int32(),
+    "name": pl.String(),
+    "calls": pl.Int64(),
+    "self_device_ns": pl.Int64(),
+    "total_device_ns": pl.Int64(),
+    "device_share": pl.Float64(),
+    "self_host_ns": pl.Int64(),
+    "total_host_ns": pl.Int64(),
+}
+
+
+def ops(
+    source: Source,
+    *,
+    window: str = "steps",
+    step: tuple[int, int] | None = None,
+    rank: int | None = None,
+) -> pl.DataFrame:
+    """Return a row for each (rank, operator name), by self device time.
+
+    `self_device_ns` is the union of the activities whose launch's innermost operator it is;
+    `total_device_ns` includes those of its descendants, so only self times may be added up.
+    Operators are those of the window's steps (by launching step), all when it has none.
+    `device_share` is of the sum of self device times.
+    """
+    frames = []
+    for trace in source.ranks:
+        if rank is None or trace.meta.rank == rank:
+            chosen = select(trace, window=window, step=step)
+            frames.append(_by_name(trace, chosen))
+    return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
+
+
+def device_times(trace: Trace) -> tuple[Times, Times]:
+    """Return self and total device time of each operator, in ns, by row of `trace.ops`."""
+    linked = trace.activities.filter(pl.col("op").is_not_null())
+    owner = linked["op"].to_numpy().astype(np.int64)
+    start, end = spans(linked)
+    n = trace.ops.height
+    own = intervals.grouped_length(owner, start, end, n)
+    parent = trace.ops["parent"].cast(pl.Int64).fill_null(-1).to_numpy()
+    owners, starts, ends = [owner], [start], [end]
+    while len(owner):
+        up = parent[owner]
+        owner, start, end = up[up >= 0], start[up >= 0], end[up >= 0]
+        owners.append(owner)
+        starts.append(start)
+        ends.append(end)
+    total = intervals.grouped_length(
+        np.concatenate(owners), np.concatenate(starts), np.concatenate(ends), n
+    )
+    return own, total
+
+
+def _by_name(trace: Trace, chosen: list[Selection]) -> pl.DataFrame:
+    own, total = device_times(trace)
+    frame = trace.ops.with_columns(own=pl.Series(own), total=pl.Series(total))
+    numbers = {k for s in chosen if s.steps is not None for k in s.steps}
+    if numbers:
+        frame = frame.filter(pl.col("step").is_in(numbers))
+    grouped = (
+        frame.group_by(pl.col("name").cast(pl.String))
+        .agg(
+            calls=pl.len(),
+            self_device_ns=pl.col("own").sum(),
+            total_device_ns=pl.col("total").sum(),
+            self_host_ns=pl.col("self_ns").sum(),
+            total_host_ns=pl.col("dur_ns").sum(),
+        )
+        .sort("self_device_ns", "self_host_ns", "name", descending=[True, True, False])
+    )
+    share = (pl.col("self_device_ns") / pl.col("self_device_ns").sum()).fill_nan(None)
+    return grouped.with_columns(
+        rank=pl.lit(trace.meta.rank, pl.Int32()), device_share=share
+    ).select(pl.col(n).cast(t) for n, t in SCHEMA.items())

@@ -1,0 +1,162 @@
+"""The stretch of time that an analysis looks at, a device at a time (DEFINITIONS, Windows)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from workbench import intervals
+from workbench.errors import UsageError, unknown_name
+from workbench.intervals import Intervals, Times
+from workbench.trace.core import Source, Trace
+
+WINDOWS = ("steps", "host", "all")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """One device of one rank inside its window."""
+
+    trace: Trace
+    device: int | None
+    """Accelerator index; null for host execution."""
+    window: str
+    """The window that was used, which is `all` when there are no complete steps."""
+    inside: Intervals
+    steps: tuple[int, ...] | None
+    """The steps that the window is made of; null when it is not made of steps."""
+    activities: pl.DataFrame
+    """This device's activities that touch the window."""
+
+    @property
+    def rank(self) -> int | None:
+        """The rank, when it is known."""
+        return self.trace.meta.rank
+
+    @property
+    def length_ns(self) -> int:
+        """The length of the window."""
+        return intervals.length(self.inside)
+
+    def times(self, *kinds: str) -> Intervals:
+        """Return the union of activities, of some kinds or of all, inside the window."""
+        frame = self.activities
+        if kinds:
+            frame = frame.filter(pl.col("kind").is_in(kinds))
+        start, end = spans(frame)
+        return intervals.intersection(intervals.union(start, end), self.inside)
+
+    def counted(self) -> pl.DataFrame:
+        """Return the activities that count: those whose start lies in the window."""
+        start = self.activities["start_ns"].to_numpy()
+        return self.activities.filter(pl.Series(intervals.contains(self.inside, start)))
+
+    def clipped_ns(self) -> pl.Series:
+        """Return how much of each activity lies in the window."""
+        return pl.Series("clipped_ns", intervals.covered(self.inside, *spans(self.activities)))
+
+    def ops(self) -> pl.DataFrame:
+        """Return the operators of the window's steps; all of them when it has none."""
+        ops = self.trace.ops
+        return ops if self.steps is None else ops.filter(pl.col("step").is_in(self.steps))
+
+
+def spans(frame: pl.DataFrame) -> tuple[Times, Times]:
+    """Return start and end of a table's rows."""
+    start = frame["start_ns"].to_numpy()
+    return start, start + frame["dur_ns"].to_numpy()
+
+
+def select(
+    source: Source,
+    *,
+    window: str = "steps",
+    step: tuple[int, int] | None = None,
+    rank: int | None = None,
+    device: int | None = None,
+) -> list[Selection]:
+    """Return one selection for each (rank, device) that has activity.
+
+    Parameters
+    ----------
+    window
+        `steps`: union of complete device steps (without any, as `all`); `host`: union of complete
+        host step ranges; `all`: first start to last end of the device's activity.
+    step
+        First and last step number (both included) to narrow `steps` and `host` to.
+
+    Raises
+    ------
+    UsageError
+        An unknown window, or a rank, device or step that the source does not have.
+    """
+    if window not in WINDOWS:
+        raise unknown_name("window", window, WINDOWS)
+    if step is not None and window == "all":
+        raise UsageError("--step narrows the windows steps and host, and --window is all.")
+    found = [
+        _selection(trace, number, window, step)
+        for trace in source.ranks
+        if rank is None or trace.meta.rank == rank
+        for number in _devices(trace)
+        if device is None or number == device
+    ]
+    _check(source, found, rank=rank, device=device)
+    if step is not None and not any(s.steps for s in found):
+        raise UsageError(
+            f"No complete step lies in {step[0]}:{step[1]}; `show … steps` lists them."
+        )
+    return found
+
+
+def _check(source: Source, found: list[Selection], *, rank: int | None, device: int | None) -> None:
+    if found or (rank is None and device is None):
+        return
+    ranks = [t.meta.rank for t in source.ranks]
+    devices = sorted({d for t in source.ranks for d in _devices(t) if d is not None})
+    raise UsageError(
+        f"There is no activity of rank {rank if rank is not None else 'any'} on device "
+        f"{device if device is not None else 'any'}; ranks: {ranks}, devices: {devices}."
+    )
+
+
+def _devices(trace: Trace) -> list[int | None]:
+    return trace.activities["device"].unique().sort().to_list()
+
+
+def _selection(
+    trace: Trace, device: int | None, window: str, step: tuple[int, int] | None
+) -> Selection:
+    activities = trace.activities.filter(pl.col("device").eq_missing(device))
+    steps = trace.steps.filter(pl.col("device").eq_missing(device) & pl.col("complete"))
+    if step is not None:
+        steps = steps.filter(pl.col("step").is_between(*step))
+    if window == "all" or not steps.height:
+        window, numbers, inside = "all", None, _whole(activities)
+    else:
+        numbers = tuple(steps["step"])
+        inside = _union(steps, "host_" if window == "host" else "")
+    start, end = spans(activities)
+    touches = (intervals.covered(inside, start, end) > 0) | intervals.contains(inside, start)
+    return Selection(
+        trace,
+        device,
+        window,
+        inside,
+        numbers,
+        activities.filter(pl.Series(touches, dtype=pl.Boolean)),
+    )
+
+
+def _union(steps: pl.DataFrame, prefix: str) -> Intervals:
+    start = steps[f"{prefix}start_ns"].to_numpy()
+    return intervals.union(start, start + steps[f"{prefix}dur_ns"].to_numpy())
+
+
+def _whole(activities: pl.DataFrame) -> Intervals:
+    start, end = spans(activities)
+    if not len(start):
+        return intervals.EMPTY
+    return intervals.union(np.array([start.min()]), np.array([end.max()]))

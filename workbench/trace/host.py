@@ -1,0 +1,117 @@
+"""Host execution: what the host threads did, for a trace without an accelerator."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from workbench import intervals
+from workbench.trace import nesting, raw, schema
+from workbench.trace.nesting import NONE
+from workbench.trace.phases import Cover
+from workbench.trace.raw import RawTrace
+
+COPY_OPS = ("aten::copy_", "aten::_to_copy")
+_GLOO = "gloo:"
+
+
+def applies(bare: RawTrace, launches: pl.DataFrame) -> bool:
+    """Say whether the trace has no sign of an accelerator at all (DEFINITIONS, Host execution)."""
+    launched = launches["kind"].is_in(schema.LAUNCH_TYPE_KINDS).any()
+    return not (bare.activities.height or bare.accelerator or launched)
+
+
+def activities(ops: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+    """Return the host's activities: segments of innermost operators, and gloo's collectives.
+
+    At each instant a thread is doing its innermost running operator, so an operator with children
+    yields a row for each stretch between them. A `gloo:*` range is one activity, and whatever runs
+    inside it on its thread is part of it.
+    """
+    gloo = _gloo(ops, ranges)
+    inside = Cover(gloo).holds(ops["thread"].to_numpy(), ops["start_ns"].to_numpy())
+    own = ops.filter(pl.Series(~inside, dtype=pl.Boolean))
+    events = pl.concat(
+        [
+            own.select("name", "thread", "start_ns", "dur_ns", "phase", op="id"),
+            gloo.select("name", "thread", "start_ns", "dur_ns", "phase", "op"),
+        ]
+    ).with_columns(is_gloo=pl.int_range(pl.len()) >= own.height)
+    ordered, start, end = _segments(events)
+    frame = ordered.with_columns(start_ns=start, dur_ns=end - start).filter(pl.col("dur_ns") > 0)
+    name = pl.col("name").cast(pl.String)
+    kind = (
+        pl.when("is_gloo")
+        .then(pl.lit("collective"))
+        .when(name.is_in(COPY_OPS))
+        .then(pl.lit("copy"))
+        .otherwise(pl.lit("compute"))
+    )
+    return _with_communication(frame.with_columns(kind=kind.cast(schema.KIND)), gloo)
+
+
+def _gloo(ops: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+    """Return gloo's collectives, whichever category the profiler gave them; outermost only."""
+    wanted = ["name", "thread", "start_ns", "dur_ns", "input_dims", "input_types"]
+    name = pl.col("name").cast(pl.String)
+    found = pl.concat(
+        [
+            ranges.filter(pl.col("device").is_null()).select(*wanted, op=pl.lit(None, schema.ID)),
+            ops.select(*wanted, op="id"),
+        ]
+    ).filter(name.str.starts_with(_GLOO) & (pl.col("dur_ns") >= 0))
+    thread, start = found["thread"].to_numpy(), found["start_ns"].to_numpy()
+    end = start + found["dur_ns"].to_numpy()
+    order = nesting.order(thread, start, end)
+    parent = nesting.parents(thread[order], start[order], end[order])
+    return (
+        found[order]
+        .filter(pl.Series(parent == NONE))
+        .with_columns(phase=pl.lit("communication", schema.PHASE))
+    )
+
+
+def _segments(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series, pl.Series]:
+    """Cut each event where its children run; return the rows and each segment's start and end."""
+    thread, start = events["thread"].to_numpy(), events["start_ns"].to_numpy()
+    end = start + events["dur_ns"].to_numpy()
+    order = nesting.order(thread, start, end)
+    start, end = start[order], end[order]
+    parent = nesting.parents(thread[order], start, end)
+    child = np.flatnonzero(parent >= 0)
+    child = child[np.argsort(parent[child], kind="stable")]
+    owner = parent[child]
+    reach = intervals.grouped_reach(owner, np.minimum(end[child], end[owner]))
+    first = np.concatenate(([True], owner[1:] != owner[:-1]))[: len(owner)]
+    before = np.where(first, start[owner], np.concatenate((reach[:1], reach[:-1])))
+    last = np.concatenate((first[1:], [True]))[: len(owner)]
+    rest = start.copy()
+    rest[owner[last]] = reach[last]
+    rows = order[np.concatenate((owner, np.arange(len(start))))]
+    return (
+        events[rows],
+        pl.Series(np.concatenate((before, rest))),
+        pl.Series(np.concatenate((start[child], end))),
+    )
+
+
+def _with_communication(frame: pl.DataFrame, gloo: pl.DataFrame) -> pl.DataFrame:
+    """Add what is known of each collective, and the columns that host execution leaves null."""
+    inputs = gloo.select("thread", "start_ns", "input_dims", "input_types")
+    frame = frame.join(
+        inputs.with_columns(is_gloo=pl.lit(True)),
+        on=["thread", "start_ns", "is_gloo"],
+        how="left",
+        maintain_order="left",
+    )
+    known = {"kind", "name", "start_ns", "dur_ns"}
+    nulls = [pl.lit(None, t).alias(n) for n, t in raw.ACTIVITIES.items() if n not in known]
+    return (
+        frame.with_columns(nulls)
+        .with_columns(
+            stream=pl.col("thread").cast(pl.Int64),
+            source=pl.lit("host", schema.SOURCE),
+            launch=pl.lit(None, schema.ID),
+        )
+        .sort("start_ns", "stream", maintain_order=True)
+    )

@@ -1,0 +1,111 @@
+"""The fields beside the events: devices, ranks, groups, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from workbench.trace.core import Device, ProcessGroup
+from workbench.trace.kineto.arguments import NameArgs
+from workbench.trace.kineto.columns import as_int
+from workbench.trace.kineto.events import Event, Header, arguments, lenient
+
+_PRODUCER_FIELDS = tuple(
+    f
+    for f in Header.__struct_fields__
+    if f not in {"deviceProperties", "distributedInfo", "baseTimeNanoseconds"}
+)
+
+
+class HeaderFields(NamedTuple):
+    """What the header says, in our terms."""
+
+    base_ns: int
+    rank: int | None
+    world_size: int | None
+    devices: tuple[Device, ...]
+    groups: tuple[ProcessGroup, ...]
+    producer: dict[str, object]
+
+
+def header_fields(header: Header, problems: list[dict[str, object]]) -> HeaderFields:
+    """Decode the header; fields that are broken read as absent and are noted."""
+    info = lenient(header.distributedInfo)
+    info = info if isinstance(info, dict) else {}
+    base = as_int(_scalar(lenient(header.baseTimeNanoseconds)))
+    if bytes(header.baseTimeNanoseconds) and base is None:
+        problems.append(
+            {
+                "code": "bad_base_time",
+                "count": 1,
+                "first_example": bytes(header.baseTimeNanoseconds)[:40].decode(errors="replace"),
+                "effect": "times are relative to an unknown moment; ranks can't be aligned",
+            }
+        )
+    return HeaderFields(
+        base_ns=base or 0,
+        rank=_index(info.get("rank")),
+        world_size=_index(info.get("world_size")),
+        devices=_devices(lenient(header.deviceProperties)),
+        groups=_groups(info.get("pg_config")),
+        producer={
+            name: value
+            for name in _PRODUCER_FIELDS
+            if (value := _scalar(lenient(getattr(header, name)))) is not None
+        },
+    )
+
+
+def _scalar(value: object) -> int | float | str | bool | None:
+    return value if isinstance(value, int | float | str) else None
+
+
+def _index(value: object) -> int | None:
+    number = as_int(_scalar(value))
+    return number if number is not None and 0 <= number < 2**31 else None
+
+
+def _devices(properties: object) -> tuple[Device, ...]:
+    items = properties if isinstance(properties, list) else []
+    return tuple(
+        Device(index=index, name=str(d["name"]) if d.get("name") else None, properties=d)
+        for d in items
+        if isinstance(d, dict) and (index := _index(d.get("id"))) is not None
+    )
+
+
+def _groups(config: object) -> tuple[ProcessGroup, ...]:
+    items = config if isinstance(config, list) else []
+    return tuple(
+        ProcessGroup(
+            name=str(g.get("pg_name")),
+            description=str(g["pg_desc"]) if g.get("pg_desc") else None,
+            ranks=tuple(r for r in map(_index, g.get("ranks") or ()) if r is not None),
+        )
+        for g in items
+        if isinstance(g, dict) and isinstance(g.get("ranks"), list | None)
+    )
+
+
+def thread_names(metadata: Sequence[Event]) -> dict[tuple[object, object], str]:
+    """Read the names that metadata events give to threads."""
+    events = [e for e in metadata if e.name == "thread_name"]
+    args, _ = arguments(events, NameArgs)
+    return {(e.pid, e.tid): str(a.name) for e, a in zip(events, args, strict=True) if a.name}
+
+
+def device_kind(
+    categories: set[str | None], devices: Sequence[Device], launches: pl.DataFrame
+) -> str:
+    """Name the sort of accelerator: cuda, rocm, mtia, npu, xpu."""
+    if any(str(c).startswith("mtia") for c in categories):
+        return "mtia"
+    if any(str(c).startswith("xpu") for c in categories):
+        return "xpu"
+    if categories & {"async_npu", "HostToDevice"}:
+        return "npu"
+    calls = launches["name"].unique().cast(pl.String)
+    amd = any("AMD" in (d.name or "") or "Instinct" in (d.name or "") for d in devices)
+    return "rocm" if amd or bool(calls.str.starts_with("hip").any()) else "cuda"

@@ -1,0 +1,90 @@
+"""`open_source`: whatever a person points at, told by its content, to a `Trace` or a `Job`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from workbench.errors import InputError
+from workbench.trace import kineto
+from workbench.trace.core import Job, Trace
+
+RUN_FILE = "run.json"
+_RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
+_TRACE_NAMES = ("*.json", "*.json.gz", "*.json.zip")
+_SIDE_FILES = {RUN_FILE, "notes.json", "answers.json"}
+_NOT_READ_YET = (
+    (b"SQLite format 3\x00", "an SQLite export (Nsight Systems or rocm RPD)"),
+    (b"\x80", "a pickle, which is never loaded from a foreign file"),
+    (b"PAR1", "a Parquet file"),
+)
+
+
+def open_source(source: str | Path) -> Trace | Job:
+    """Open a trace file, a run folder or a folder of ranks.
+
+    Returns a `Trace` for a file and for a folder with one trace of unknown rank, else a `Job`.
+
+    Raises
+    ------
+    InputError
+        One sentence says what is wrong with which file.
+    """
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return _open_folder(path)
+    if not path.exists():
+        raise InputError(f"There is no file or folder {path}; check the path.")
+    return open_file(path)
+
+
+def open_file(path: Path) -> Trace:
+    """Open one trace file by its content."""
+    head = _head(path)
+    if not head:
+        raise InputError(f"{path} is empty; record it again or copy it whole.")
+    for magic, what in _NOT_READ_YET:
+        if head.startswith(magic):
+            raise InputError(f"{path} is {what}; only PyTorch profiler JSON is read so far.")
+    return kineto.read(path)
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as f:
+            return f.read(16)
+    except OSError as e:
+        raise InputError(f"{path} can't be read: {e.strerror}.") from None
+
+
+def _open_folder(folder: Path) -> Trace | Job:
+    files = _trace_files(folder)
+    traces = [_with_rank(open_file(f), f) for f in files]
+    if len(traces) == 1 and traces[0].meta.rank is None:
+        return traces[0]
+    return Job(tuple(sorted(traces, key=lambda t: -1 if t.meta.rank is None else t.meta.rank)))
+
+
+def _trace_files(folder: Path) -> list[Path]:
+    """Return the traces of a folder; in a run folder those that the recording named."""
+    if folder.name.startswith(".") and folder.name.endswith(".partial"):
+        raise InputError(
+            f"{folder} is a recording that has not ended; wait for it or record again."
+        )
+    names = ("rank*.trace.json*",) if (folder / RUN_FILE).exists() else _TRACE_NAMES
+    files = sorted({f for pattern in names for f in folder.glob(pattern)})
+    files = [f for f in files if f.name not in _SIDE_FILES and ".memory." not in f.name]
+    if not files and (folder / RUN_FILE).exists():
+        raise InputError(f"The run {folder} holds no trace; its log.txt says why it failed.")
+    if not files:
+        raise InputError(f"{folder} holds no trace: no file in it is named *.json or *.json.gz.")
+    return files
+
+
+def _with_rank(trace: Trace, path: Path) -> Trace:
+    """Take the rank from the file's name when the recording doesn't say it."""
+    named = _RANK.search(path.name)
+    if trace.meta.rank is not None or not named:
+        return trace
+    return replace(trace, meta=replace(trace.meta, rank=int(named[1])))

@@ -1,0 +1,99 @@
+"""The phase of a training step that a host position belongs to (DEFINITIONS, Operators)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from workbench import intervals
+from workbench.intervals import Times
+from workbench.trace import schema, steps
+
+Threads = NDArray[np.integer]
+BACKWARD_NODE = "autograd::engine::evaluate_function"
+_COMMUNICATION_OPS = ("record_param_comms", "c10d::", "gloo:", "nccl:")
+
+
+class Cover:
+    """Stretches of host threads, and whether a position lies in one."""
+
+    def __init__(self, events: pl.DataFrame) -> None:
+        self._by_thread = {
+            int(key[0]): intervals.union(  # type: ignore[call-overload]
+                part["start_ns"].to_numpy(), (part["start_ns"] + part["dur_ns"]).to_numpy()
+            )
+            for key, part in events.group_by("thread")
+            if key[0] is not None
+        }
+
+    def holds(self, thread: Threads, at: Times) -> NDArray[np.bool_]:
+        """Say of each (thread, time) whether it is covered."""
+        out = np.zeros(len(at), np.bool_)
+        for t, stretches in self._by_thread.items():
+            rows = np.flatnonzero(thread == t)
+            out[rows] = intervals.contains(stretches, at[rows])
+        return out
+
+
+def classifier(
+    ops: pl.DataFrame, ranges: pl.DataFrame, host_steps: pl.DataFrame
+) -> Callable[[Threads, Times], pl.Series]:
+    """Build the function that names the phase of host positions (thread, time).
+
+    The first that applies: data, optimizer, communication, recomputation (a forward operator below
+    a backward node), backward, forward (inside a step), other.
+    """
+    columns = ["name", "thread", "start_ns", "dur_ns"]
+    marks = pl.concat(
+        [ops.select(columns), ranges.filter(pl.col("device").is_null()).select(columns)]
+    )
+    name = pl.col("name").cast(pl.String)
+    backward = Cover(ops.filter(name.str.starts_with(BACKWARD_NODE)))
+    covers = (
+        ("data", Cover(marks.filter(name.str.starts_with("enumerate(DataLoader)")))),
+        ("optimizer", Cover(marks.filter(name.str.contains(r"^Optimizer\.(step|zero_grad)#")))),
+        ("communication", Cover(marks.filter(_any_prefix(name, _COMMUNICATION_OPS)))),
+        ("recomputation", Cover(_recomputed(ops, backward))),
+        ("backward", backward),
+    )
+    autograd = _autograd_threads(ops, ranges)
+
+    def classify(thread: Threads, at: Times) -> pl.Series:
+        in_step = steps.containing(host_steps, at).is_not_null().to_numpy()
+        codes = np.where(in_step, _code("forward"), _code("other"))
+        codes = np.where(np.isin(thread, autograd), _code("backward"), codes)
+        for phase, cover in reversed(covers):
+            codes[cover.holds(thread, at)] = _code(phase)
+        return pl.Series(schema.PHASES, dtype=schema.PHASE).gather(codes)
+
+    return classify
+
+
+def _code(phase: str) -> int:
+    return schema.PHASES.index(phase)
+
+
+def _any_prefix(name: pl.Expr, prefixes: tuple[str, ...]) -> pl.Expr:
+    return pl.any_horizontal(name.str.starts_with(p) for p in prefixes)
+
+
+def _recomputed(ops: pl.DataFrame, backward: Cover) -> pl.DataFrame:
+    """Return forward operators that run below a backward node: activation checkpointing.
+
+    Autograd numbers an operator only while it builds a graph, and gives a backward one the thread
+    of its forward partner.
+    """
+    forward = ops.filter(pl.col("sequence").is_not_null() & pl.col("forward_thread").is_null())
+    inside = backward.holds(forward["thread"].to_numpy(), forward["start_ns"].to_numpy())
+    return forward.filter(pl.Series(inside, dtype=pl.Boolean))
+
+
+def _autograd_threads(ops: pl.DataFrame, ranges: pl.DataFrame) -> list[int]:
+    """Return threads that run backward nodes and mark no step: autograd's own."""
+    name = pl.col("name").cast(pl.String)
+    running = ops.filter(name.str.starts_with(BACKWARD_NODE))["thread"].unique().to_list()
+    marked = ranges.filter(pl.col("domain") == "step")["thread"].unique().to_list()
+    return [t for t in running if t not in marked]

@@ -1,0 +1,74 @@
+"""What a reader hands over: bare tables in recorded order, before anything is tied together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from workbench.trace import schema
+from workbench.trace.core import TraceMeta
+
+_ROW = {"row": pl.UInt32()}
+_TEXT = {"input_dims": pl.String(), "input_types": pl.String()}
+_COMM = {
+    "comm_name": pl.String(),
+    "comm_group": pl.String(),
+    "comm_group_size": pl.Int32(),
+    "comm_members": pl.String(),
+    "comm_seq": pl.Int64(),
+    "comm_dtype": pl.String(),
+    "comm_in": pl.Int64(),
+    "comm_out": pl.Int64(),
+}
+
+
+def _pick(table: str, *names: str) -> dict[str, pl.DataType]:
+    return {n: schema.TABLES[table][n].dtype for n in names}
+
+
+ACTIVITIES = (
+    _pick("activities", "kind", "name", "device", "stream", "start_ns", "dur_ns")
+    | {"correlation": pl.Int64()}
+    | _pick("activities", "graph_node", "grid", "block", "registers", "shared_bytes")
+    | _pick("activities", "occupancy", "bytes")
+    | _COMM
+)
+LAUNCHES = _pick("launches", "name", "thread", "start_ns", "dur_ns", "correlation") | {
+    "external_id": pl.Int64()
+}
+OPS = (
+    _pick("ops", "name", "thread", "start_ns", "dur_ns", "sequence", "external_id")
+    | {"forward_thread": pl.Int64()}
+    | _pick("ops", "input_dims", "input_types", "input_strides", "concrete_inputs")
+    | _COMM
+)
+RANGES = _pick("ranges", "name", "domain", "thread", "device", "stream", "start_ns", "dur_ns")
+RANGES |= _TEXT
+MEMORY = _pick(
+    "memory", "t_ns", "device", "address", "bytes", "total_allocated", "total_reserved"
+) | {"thread": pl.Int32()}
+
+
+def empty(columns: dict[str, pl.DataType]) -> pl.DataFrame:
+    """Return a bare table with no rows."""
+    return pl.DataFrame(schema=columns)
+
+
+@dataclass(frozen=True)
+class RawTrace:
+    """Bare tables of one rank with times relative to the origin; ids are not yet resolved."""
+
+    meta: TraceMeta
+    activities: pl.DataFrame
+    launches: pl.DataFrame
+    ops: pl.DataFrame
+    ranges: pl.DataFrame
+    memory: pl.DataFrame
+    recording: tuple[int, int]
+    """First and last ns of the recording, relative to the origin."""
+    accelerator: bool
+    """Some category or call shows that an accelerator was in use."""
+    unread_accelerator: str | None = None
+    """An accelerator whose activity rows this reader does not know yet."""
+    problems: list[dict[str, object]] = field(default_factory=list)
