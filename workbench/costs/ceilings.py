@@ -1,0 +1,181 @@
+"""The roofs of this machine, measured in a few seconds and kept in the user's cache folder.
+
+The measurement imports torch, so it runs in a child process (`workbench.costs.measure`):
+a notebook's kernel stays free, and reading what was measured needs no torch. Compute: square matrix
+products by precision, 2 n^3 FLOPs. Memory: copy (a = b: 2 n elements moved) and triad
+(a = b + s c: 3 n), as STREAM counts them (McCalpin, https://www.cs.virginia.edu/stream/ref.html),
+by working-set size. The best of several repeats counts; spread says how far the median is below it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+import platformdirs
+
+from workbench.errors import CaptureError, UsageError
+
+VERSION = 1
+DEVICES = ("auto", "cpu", "cuda")
+
+
+class Compute(msgspec.Struct, frozen=True):
+    """The fastest matrix product of one precision."""
+
+    precision: str
+    flops_per_s: float
+    spread: float
+    """1 - median / best of the repeats of that size."""
+    n: int
+    layout: str
+    repeats: int
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """The fastest stream of one working-set size."""
+
+    pattern: str
+    working_set_bytes: int
+    bytes_per_s: float
+    spread: float
+    repeats: int
+
+
+class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
+    """What this device reached, and on what: device, machine, versions, threads, clocks, date."""
+
+    version: int
+    device: str
+    kind: str
+    date: str
+    machine: str
+    torch: str
+    driver: str | None
+    threads: int
+    clock_mhz: float | None
+    """Clock read right after the products; None when the machine does not say."""
+    seconds: float
+    compute: tuple[Compute, ...]
+    memory: tuple[Memory, ...]
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What a measurement holds for: another device, driver, torch or thread count measures anew."""
+
+    kind: str
+    device: str
+    driver: str | None
+    torch: str | None
+    threads: str
+
+
+def identity(device: str = "auto") -> Identity:
+    """Say what `device` is on this machine, without torch; `auto` is a GPU when there is one."""
+    if device not in DEVICES:
+        raise UsageError(f"device is {device!r}; choose one of {', '.join(DEVICES)}.")
+    gpu = _nvidia() if device != "cpu" else None
+    if device == "cuda" and gpu is None:
+        raise UsageError("There is no NVIDIA GPU that this process can use; choose device 'cpu'.")
+    name, driver = gpu or (cpu_name(), None)
+    kind = "cuda" if gpu else "cpu"
+    return Identity(kind, name, driver, _torch_version(), _threads())
+
+
+def cached(device: str = "auto") -> Ceilings | None:
+    """Return what was measured here before; None when it was not, or cannot be read."""
+    try:
+        found = msgspec.json.decode(_path(identity(device)).read_bytes(), type=Ceilings)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return found if found.version == VERSION else None
+
+
+def ceilings(device: str = "auto", *, refresh: bool = False, timeout_s: float = 120.0) -> Ceilings:
+    """Return this device's roofs from the cache, or measure them in a child process (seconds).
+
+    Raises CaptureError with the child's last line when it fails or takes longer than `timeout_s`.
+    """
+    found = None if refresh else cached(device)
+    if found is None:
+        who = identity(device)
+        text = _run_child(who.kind, timeout_s)
+        found = msgspec.json.decode(text, type=Ceilings)
+        _store(_path(who), text)
+    return found
+
+
+def _run_child(kind: str, timeout_s: float) -> bytes:
+    command = [sys.executable, "-m", "workbench.costs.measure", kind]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise CaptureError(
+            f"Measuring the roofs of this {kind} took longer than {timeout_s:g} s; "
+            "try again when the machine is idle, or with a longer timeout."
+        ) from error
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        raise CaptureError(f"Measuring the roofs of this {kind} failed: {lines[-1]}")
+    return done.stdout
+
+
+def _store(path: Path, text: bytes) -> None:
+    """Write by rename, so that a reader or a second writer never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(text)
+    Path(file.name).replace(path)
+
+
+def _path(who: Identity) -> Path:
+    key = hashlib.sha256(msgspec.json.encode(who)).hexdigest()[:16]
+    return Path(platformdirs.user_cache_dir("training-workbench")) / "ceilings" / f"{key}.json"
+
+
+def _nvidia() -> tuple[str, str] | None:
+    """Return name and driver of the first NVIDIA GPU; None without a driver or a GPU."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+            return pynvml.nvmlDeviceGetName(handle), pynvml.nvmlSystemGetDriverVersion()
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return None
+
+
+def cpu_name() -> str:
+    """Return the processor's own name, with the number of processors this process may use."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(errors="replace").splitlines() if info.exists() else []
+    models = [v.partition(":")[2].strip() for v in lines if v.startswith("model name")]
+    name = models[0] if models else platform.processor() or platform.machine()
+    return f"{name} ({usable_processors()} processors)"
+
+
+def usable_processors() -> int:
+    """Return how many processors this process may run on."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _threads() -> str:
+    return os.environ.get("OMP_NUM_THREADS") or str(usable_processors())
+
+
+def _torch_version() -> str | None:
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return None
