@@ -1,0 +1,161 @@
+"""One job of the child: read it from stdin, set up torch, run it, and say how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import traceback
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from . import deadman
+from .clock import CudaClock, HostClock
+from .events import Events
+from .recorder import Lengths, Recorder
+from .tracing import RecordingError, Switches, TorchTracer
+
+_OLDEST = (3, 10)
+_PACKAGES = (
+    "accelerate",
+    "deepspeed",
+    "flash-attn",
+    "lightning",
+    "numpy",
+    "nvidia-cublas-cu12",
+    "nvidia-cudnn-cu12",
+    "nvidia-nccl-cu12",
+    "pytorch-lightning",
+    "torch",
+    "torchvision",
+    "transformer-engine",
+    "transformers",
+    "triton",
+)
+
+
+def run(events_fd: int) -> None:
+    """Run the job and exit: 0 when the trace is written, 1 with an `error` event otherwise."""
+    job = json.loads(deadman.read_line(0))
+    os.set_inheritable(events_fd, False)
+    deadman.watch(deadman.detach_stdin())
+    events = Events(events_fd, job["rank"])
+    try:
+        _run(job, events)
+    except RecordingError as error:
+        _fail(events, str(error))
+    except BaseException as error:  # noqa: BLE001 - a script may raise anything, SystemExit too
+        traceback.print_exc()
+        _fail(events, _last_line(error))
+    events.send("done")
+    sys.stdout.flush()
+
+
+def _run(job: dict[str, Any], events: Events) -> None:
+    events.send("setup", message="importing torch")
+    if sys.version_info < _OLDEST:
+        raise RecordingError(
+            f"{sys.executable} is Python {platform.python_version()}, and recording needs 3.10 or "
+            "later; give another one with --python."
+        )
+    torch = _import_torch(job)
+    device, reason = choose_device(torch, job["device"], job["rank"], job["world"])
+    events.send("setup", message=reason, facts=_facts(torch, device, reason))
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if job["script"] is None:
+        from .workload import run_workload as body
+    else:
+        from .script import run_script as body
+    body(job, torch=torch, device=device, events=events)
+
+
+def make_recorder(
+    job: dict[str, Any], *, torch: Any, device: Any, events: Events, **options: Any
+) -> Recorder:
+    """Build the recorder of a job, with the clock of its device and the profiler."""
+    tracer = TorchTracer(
+        torch,
+        active=job["steps"],
+        switches=Switches(job["shapes"], job["memory"], job["stacks"]),
+        target=Path(job["folder"]) / f"rank{job['rank']}.trace.json.gz",
+    )
+    clock = CudaClock(torch.cuda) if device.type == "cuda" else HostClock()
+    lengths = Lengths(job["warmup"], job["untraced"], job["steps"], detect=job["detect"])
+    return Recorder(lengths, clock=clock, tracer=tracer, events=events, **options)
+
+
+def choose_device(torch: Any, wanted: str, rank: int, world: int) -> tuple[Any, str | None]:
+    """Return the torch device of this rank and, where `auto` fell back to the CPU, why."""
+    if wanted == "cpu":
+        return torch.device("cpu"), None
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count == 0 and wanted == "auto":
+        build = torch.version.cuda or torch.version.hip
+        why = "torch sees no GPU" if build else f"torch {torch.__version__} is built for CPUs only"
+        return torch.device("cpu"), f"recording on the CPU, since {why}"
+    index = int(wanted.partition(":")[2] or rank)
+    if index >= count:
+        raise RecordingError(
+            f"torch sees {count} GPUs, and rank {rank} of {world} needs cuda:{index}; "
+            "choose --device cpu, another GPU or fewer ranks (workbench doctor shows what is here)."
+        )
+    return torch.device("cuda", index), None
+
+
+def _import_torch(job: dict[str, Any]) -> Any:
+    try:
+        import torch
+        import torch.profiler
+    except ImportError as error:
+        raise RecordingError(
+            f"torch cannot be imported by {sys.executable} ({error}); install it there, "
+            "or give another Python with --python."
+        ) from error
+    if job["threads"]:
+        torch.set_num_threads(job["threads"])
+    return torch
+
+
+def _facts(torch: Any, device: Any, reason: str | None) -> dict[str, Any]:
+    count = torch.cuda.device_count() if device.type == "cuda" else 0
+    return {
+        "device": str(device),
+        "device_reason": reason,
+        "devices": [_device(torch.cuda.get_device_properties(i), i) for i in range(count)],
+        "versions": {
+            "python": platform.python_version(),
+            "cuda": torch.version.cuda,
+            "hip": torch.version.hip,
+            **{name: found for name in _PACKAGES if (found := _version(name))},
+            "torch": torch.__version__,
+        },
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _device(properties: Any, index: int) -> dict[str, Any]:
+    names = ("name", "total_memory", "multi_processor_count", "major", "minor", "uuid")
+    values = {n: getattr(properties, n) for n in names if hasattr(properties, n)}
+    return {"index": index, **{n: v if isinstance(v, int) else str(v) for n, v in values.items()}}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _last_line(error: BaseException) -> str:
+    return traceback.format_exception_only(type(error), error)[-1].strip()
+
+
+def _fail(events: Events, sentence: str) -> None:
+    events.send("error", message=sentence)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit: other threads or a process group of torch may keep a failed child alive.
+    os._exit(1)

@@ -1,0 +1,47 @@
+"""Several ranks on one machine: the process group, DDP, and decisions that all ranks share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Ranks:
+    """The ranks of one run; with a single rank everything here does nothing."""
+
+    def __init__(self, torch: Any, *, rank: int, world: int, device: Any, meeting: Path) -> None:
+        self.torch, self.rank, self.world, self.device = torch, rank, world, device
+        if world > 1:
+            # A file to meet at, not a port: nobody else can take it between two runs.
+            torch.distributed.init_process_group(
+                backend="nccl" if device.type == "cuda" else "gloo",
+                init_method=meeting.resolve().as_uri(),
+                rank=rank,
+                world_size=world,
+            )
+
+    def wrap(self, module: Any) -> Any:
+        """Return the module under DDP, or itself when there is one rank."""
+        if self.world == 1:
+            return module
+        ids = [self.device.index] if self.device.type == "cuda" else None
+        parallel = self.torch.nn.parallel.DistributedDataParallel
+        # The workloads' buffers are constant tables, the same on every rank.
+        return parallel(module, device_ids=ids, broadcast_buffers=False)
+
+    def agree(self, ready: bool) -> bool:
+        """Return whether every rank is ready: ranks that take different turns would deadlock."""
+        if self.world == 1:
+            return ready
+        vote = self.torch.tensor([int(ready)], device=self.device)
+        distributed = self.torch.distributed
+        distributed.all_reduce(vote, op=distributed.ReduceOp.MIN)
+        return bool(vote.item())
+
+    def close(self) -> None:
+        """Wait for all ranks to have written their traces, then leave the group."""
+        if self.world > 1:
+            self.torch.distributed.barrier()
+            self.torch.distributed.destroy_process_group()

@@ -1,0 +1,81 @@
+"""The profiler, and its trace on disk: exported inside `on_trace_ready`, compressed, checked."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_STEP = b'"ProfilerStep#'
+_CHUNK = 1 << 20
+_LEVEL = 3  # about as small as level 9 on these files, and several times faster
+
+
+class RecordingError(Exception):
+    """A recording that cannot go on; the message is the sentence for the user."""
+
+
+@dataclass(frozen=True)
+class Switches:
+    """What the profiler records besides operators and kernels."""
+
+    shapes: bool
+    memory: bool
+    stacks: bool
+
+
+class TorchTracer:
+    """`torch.profiler` over one warm-up step and `active` recorded steps."""
+
+    def __init__(self, torch: Any, *, active: int, switches: Switches, target: Path) -> None:
+        self.torch, self.active, self.switches, self.target = torch, active, switches, target
+        self.number = 0
+        self.exported = False
+
+    def start(self) -> None:
+        """Begin with one step of the profiler's own warm-up."""
+        profiler = self.torch.profiler
+        self.profile = profiler.profile(
+            activities=profiler.supported_activities(),
+            schedule=profiler.schedule(wait=0, warmup=1, active=self.active, repeat=1),
+            on_trace_ready=self._export,
+            record_shapes=self.switches.shapes,
+            profile_memory=self.switches.memory,
+            with_stack=self.switches.stacks,
+        )
+        self.profile.start()
+
+    def advance(self) -> int | None:
+        """Go on to the next step; return its number in the trace, None once exported."""
+        self.profile.step()
+        if self.exported:
+            self.profile.stop()
+            return None
+        self.number += 1
+        return self.number
+
+    def _export(self, profile: Any) -> None:
+        raw = self.target.with_name(f".{self.target.name.removesuffix('.gz')}")
+        profile.export_chrome_trace(str(raw))
+        compress(raw, self.target)
+        self.exported = True
+
+
+def compress(raw: Path, target: Path) -> None:
+    """Gzip a trace file and remove it; without a step in it, raise and leave no target."""
+    packed = target.with_name(f".{target.name}.part")
+    found, tail = False, b""
+    with raw.open("rb") as source, gzip.open(packed, "wb", compresslevel=_LEVEL) as sink:
+        while chunk := source.read(_CHUNK):
+            found = found or _STEP in tail + chunk
+            tail = chunk[-len(_STEP) :]
+            sink.write(chunk)
+    raw.unlink()
+    if not found:
+        packed.unlink()
+        raise RecordingError(
+            "The profiler wrote a trace without a training step; "
+            "another profiler may be active in this process, so switch that off and record again."
+        )
+    packed.replace(target)

@@ -1,0 +1,87 @@
+"""Starts the child processes of a plan: the job that each is given, and its environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.capture.manifest import usable_threads
+from workbench.capture.process import RankProcess
+
+if TYPE_CHECKING:
+    from workbench.capture.plan import CapturePlan
+
+_LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+
+
+def start_ranks(plan: CapturePlan, folder: Path) -> list[RankProcess]:
+    """Start one child a rank; when one cannot be started, end those before it and raise."""
+    processes: list[RankProcess] = []
+    port = _free_port() if plan.ranks > 1 else None
+    try:
+        for rank in range(plan.ranks):
+            env = environment(plan, rank, port)
+            processes.append(RankProcess(rank, plan.interpreter, job(plan, folder, rank), env))
+    except BaseException:
+        for process in processes:
+            process.signal(signal.SIGKILL)
+            process.close()
+        raise
+    return processes
+
+
+def job(plan: CapturePlan, folder: Path, rank: int) -> dict[str, Any]:
+    """Return what the child is told, as plain values."""
+    limit_threads = plan.ranks > 1 and "OMP_NUM_THREADS" not in os.environ
+    return {
+        "rank": rank,
+        "world": plan.ranks,
+        "folder": str(folder),
+        "workload": plan.workload,
+        "spec": None if plan.spec is None else asdict(plan.spec),
+        "script": None if plan.script is None else str(plan.script.expanduser()),
+        "arguments": list(plan.arguments),
+        "device": plan.device,
+        "threads": max(1, usable_threads() // plan.ranks) if limit_threads else None,
+        "warmup": plan.warmup,
+        # Ranks of a script cannot vote on when warm-up ends, so they all take its limit.
+        "detect": plan.script is None or plan.ranks == 1,
+        "untraced": plan.untraced,
+        "steps": plan.steps,
+        "shapes": plan.shapes,
+        "memory": plan.memory,
+        "stacks": plan.stacks,
+    }
+
+
+def environment(plan: CapturePlan, rank: int, port: int | None) -> dict[str, str]:
+    """Return the child's environment: the user's own, and what torchrun would set for a rank."""
+    env = dict(os.environ) | {"PYTHONUNBUFFERED": "1"}
+    if env.get("MPLBACKEND", "").startswith("module://"):
+        del env["MPLBACKEND"]  # a notebook kernel's own, unknown outside of it
+    if plan.script is not None and plan.device == "cpu":
+        env["CUDA_VISIBLE_DEVICES"] = ""
+    if port is not None:
+        world = str(plan.ranks)
+        env |= {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": world,
+            "LOCAL_WORLD_SIZE": world,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+        }
+        for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+            env.setdefault(variable, _LOOPBACK)
+    return env
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

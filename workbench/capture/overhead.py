@@ -1,0 +1,82 @@
+"""What the profiler costs: traced against untraced steps of the same run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+_RESAMPLES = 2000
+_INTERVAL = (2.5, 97.5)
+_FEWEST = 2
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """The profiler's overhead with its 95 % bootstrap interval; null where it is unknown."""
+
+    traced_ns: float | None
+    """Median traced step."""
+    untraced_ns: float | None
+    """Median untraced step."""
+    traced: int
+    """Number of traced steps."""
+    untraced: int
+    ratio: float | None = None
+    """median traced step / median untraced step - 1."""
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+    """Why a value is null."""
+
+
+def overhead(manifest: Mapping[str, Any]) -> Overhead:
+    """Compute median(traced) / median(untraced) - 1 from the step times of run.json.
+
+    A step of several ranks takes as long as its slowest rank. The interval is a percentile
+    bootstrap (2000 resamples of each side, fixed seed) and null below two steps on a side.
+    """
+    traced, untraced = step_times(manifest, "traced"), step_times(manifest, "untraced")
+    known = Overhead(
+        traced_ns=_median(traced),
+        untraced_ns=_median(untraced),
+        traced=len(traced),
+        untraced=len(untraced),
+    )
+    if known.traced_ns is None or not known.untraced_ns:
+        missing = "traced" if known.traced_ns is None else "untraced"
+        return replace(known, reason=f"the run has no {missing} steps")
+    known = replace(known, ratio=known.traced_ns / known.untraced_ns - 1)
+    if min(len(traced), len(untraced)) < _FEWEST:
+        return replace(known, reason="the interval needs two steps of each kind")
+    low, high = _bootstrap(traced, untraced)
+    return replace(known, low=low, high=high)
+
+
+def step_times(manifest: Mapping[str, Any], phase: str) -> NDArray[np.int64]:
+    """Return the time of each step of a phase in ns, that of the slowest rank."""
+    slowest: dict[int, int] = {}
+    for step in manifest.get("steps", ()):
+        if step["phase"] == phase and step["dur_ns"] is not None:
+            index = step["index"]
+            slowest[index] = max(step["dur_ns"], slowest.get(index, 0))
+    return np.array([slowest[index] for index in sorted(slowest)], dtype=np.int64)
+
+
+def _median(times: NDArray[np.int64]) -> float | None:
+    return float(np.median(times)) if len(times) else None
+
+
+def _bootstrap(traced: NDArray[np.int64], untraced: NDArray[np.int64]) -> tuple[float, float]:
+    rng = np.random.default_rng(0)
+    medians = [
+        np.median(rng.choice(side, (_RESAMPLES, len(side))), axis=1) for side in (traced, untraced)
+    ]
+    low, high = np.percentile(medians[0] / medians[1] - 1, _INTERVAL)
+    return float(low), float(high)

@@ -1,0 +1,144 @@
+"""`CapturePlan`: everything that defines one recording, frozen, checked and printable."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench import workloads
+from workbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from workbench.workloads import Value
+
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+_MOST_RANKS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturePlan:
+    """One recording: a workload or a script, where it runs, how long, and what is recorded.
+
+    Every wrong field, and every pair that excludes each other, raises UsageError at once.
+    """
+
+    workload: str | None = None
+    preset: str = "tiny"
+    overrides: Mapping[str, Value] | tuple[tuple[str, Value], ...] = ()
+    """Spec fields that differ from the preset; stored as sorted pairs."""
+    precision: str | None = None
+    """Shorthand for the override `precision`."""
+    script: Path | None = None
+    """The user's own script, instead of a workload."""
+    arguments: tuple[str, ...] = ()
+    """What follows `--` for the script."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N; auto is the GPU when torch sees one."""
+    ranks: int = 1
+    """Processes on this machine: DDP over NCCL on GPUs, over gloo on the CPU."""
+    warmup: int = 10
+    """Most warm-up steps; fewer when three steps in a row lie within 10 %."""
+    untraced: int = 5
+    """Steps timed without the profiler, to know its overhead."""
+    steps: int = 5
+    """Traced steps."""
+    shapes: bool = True
+    memory: bool = True
+    stacks: bool = False
+    python: Path | None = None
+    """The interpreter of the training environment; None is this one."""
+    timeout_s: float | None = None
+    out: Path | None = None
+    """The run folder itself; None makes a new one inside `runs_dir`."""
+    runs_dir: Path = Path("runs")
+
+    def __post_init__(self) -> None:
+        """Check every field, and the workload's spec with its overrides."""
+        items = self.overrides.items() if isinstance(self.overrides, Mapping) else self.overrides
+        object.__setattr__(self, "overrides", tuple(sorted(items)))
+        self._check_numbers()
+        self._check_subject()
+        self._check_device()
+        _ = self.spec, self.interpreter
+
+    @property
+    def name(self) -> str:
+        """Name of what is recorded: the workload, or the script's file name without suffix."""
+        if self.workload is not None:
+            return self.workload
+        stem = Path(self.script or "script").stem
+        return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-") or "script"
+
+    @property
+    def spec(self) -> Any:
+        """The workload's resolved spec; None for a script."""
+        if self.workload is None:
+            return None
+        overrides = dict(self.overrides)
+        if self.precision is not None:
+            if overrides.get("precision", self.precision) != self.precision:
+                raise UsageError(
+                    f"precision={self.precision} and --set precision={overrides['precision']} "
+                    "exclude each other; keep one of them."
+                )
+            overrides["precision"] = self.precision
+        return workloads.get(self.workload).resolve(self.preset, overrides)
+
+    @property
+    def interpreter(self) -> Path:
+        """The Python that runs the training; links are kept, since a venv is one."""
+        if self.python is None:
+            return Path(sys.executable)
+        found = shutil.which(self.python.expanduser())
+        if found is None:
+            raise UsageError(
+                f"{self.python} is not a program; give the python of the training environment, "
+                "as in --python ~/envs/train/bin/python."
+            )
+        return Path(found).absolute()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as plain values for run.json."""
+        values = asdict(self) | {"overrides": dict(self.overrides)}
+        return {key: str(v) if isinstance(v, Path) else v for key, v in values.items()}
+
+    def _check_numbers(self) -> None:
+        least = {"ranks": 1, "warmup": 0, "untraced": 0, "steps": 1}
+        for name, minimum in least.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+                raise UsageError(f"{name}={value!r} is not a whole number of at least {minimum}.")
+        if self.ranks > _MOST_RANKS:
+            raise UsageError(f"ranks={self.ranks} is above {_MOST_RANKS}, the most on one machine.")
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise UsageError(f"timeout_s={self.timeout_s!r} is not a time above zero.")
+
+    def _check_subject(self) -> None:
+        if (self.workload is None) == (self.script is None):
+            known = ", ".join(workloads.names())
+            raise UsageError(f"Name either a workload ({known}) or a script, and not both.")
+        if self.script is None:
+            if self.arguments:
+                raise UsageError("arguments belong to a script, and workload is set.")
+            return
+        if not self.script.expanduser().is_file():
+            raise UsageError(f"There is no script at {self.script}.")
+        if self.overrides or self.precision is not None:
+            raise UsageError(
+                "overrides and precision belong to a workload, and script is set; "
+                "pass the script's own arguments after --."
+            )
+
+    def _check_device(self) -> None:
+        if not _DEVICE.fullmatch(self.device):
+            raise UsageError(f"device={self.device!r} is not auto, cpu, cuda or cuda:N.")
+        if ":" in self.device and self.ranks > 1:
+            raise UsageError(
+                f"device={self.device} and ranks={self.ranks} exclude each other; "
+                "with device=cuda each rank takes the GPU of its number."
+            )

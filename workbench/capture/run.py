@@ -1,0 +1,116 @@
+"""`record(plan)`: starts a recording and returns at once with a `Run` to watch, wait or cancel."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from workbench.capture import folder, manifest
+from workbench.capture.launch import start_ranks
+from workbench.capture.supervisor import GRACE_S, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from workbench.capture.plan import CapturePlan
+    from workbench.capture.supervisor import Progress
+
+_EXIT_WAIT_S = GRACE_S + 2
+_running: weakref.WeakSet[Run] = weakref.WeakSet()
+
+
+def record(plan: CapturePlan, *, on_event: Callable[[Progress], None] | None = None) -> Run:
+    """Start a recording in child processes and return at once.
+
+    `on_event` is called for each event from a thread of the run, the last time when the run
+    folder has its final name. UsageError or CaptureError when the run cannot even be started.
+    """
+    partial, final = folder.create(plan)
+    try:
+        content = manifest.begin(plan)
+        folder.write_manifest(partial, content)
+        processes = start_ranks(plan, partial)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    supervisor = Supervisor(
+        plan,
+        partial=partial,
+        final=final,
+        content=content,
+        processes=processes,
+        on_event=on_event,
+    )
+    run = Run(supervisor)
+    _running.add(run)
+    supervisor.start()
+    return run
+
+
+class Run:
+    """One recording in progress or ended; all members are safe to use from any thread."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self.plan = supervisor.plan
+
+    @property
+    def path(self) -> Path:
+        """Where the run folder is: a `.partial` while it runs, its final name once ended."""
+        return self._supervisor.path
+
+    @property
+    def status(self) -> str:
+        """Return running, done, failed or cancelled."""
+        return self._supervisor.status
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed, in one sentence; None unless the status is failed or cancelled."""
+        return self._supervisor.error
+
+    @property
+    def progress(self) -> Progress:
+        """Return the latest event of rank 0."""
+        return self._supervisor.progress
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of the ranks."""
+        return tuple(process.pid for process in self._supervisor.processes)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Return a copy of what run.json holds by now."""
+        return self._supervisor.snapshot()
+
+    def wait(self, timeout: float | None = None) -> str:
+        """Wait until the run has ended, at most `timeout` seconds; return its status."""
+        self._supervisor.ended.wait(timeout)
+        return self.status
+
+    def cancel(self) -> None:
+        """Ask the run to end, and return at once; a second call ends it by force."""
+        self._supervisor.cancel()
+
+    def log_tail(self, n: int = 20) -> str:
+        """Return the last lines of what the training printed."""
+        return self._supervisor.log_tail(n)
+
+    def __repr__(self) -> str:
+        """Say what it is in one line, without paths or times (notebook checks compare it)."""
+        return f"Run({self.plan.name}, {self.status})"
+
+
+def _cancel_all() -> None:
+    running = [run for run in _running if run.status == "running"]
+    for run in running:
+        run.cancel()
+    for run in running:
+        run.wait(_EXIT_WAIT_S)
+
+
+atexit.register(_cancel_all)

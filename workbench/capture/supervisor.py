@@ -1,0 +1,265 @@
+"""The thread behind a `Run`: reads the ranks' pipes, ends them when it must, closes the folder."""
+
+from __future__ import annotations
+
+import copy
+import selectors
+import signal
+import threading
+import time
+import traceback
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workbench.capture import folder, manifest, outcome
+from workbench.capture.telemetry import Host, Nvml, Telemetry, TelemetrySource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from workbench.capture.plan import CapturePlan
+    from workbench.capture.process import RankProcess
+
+GRACE_S = 3.0
+_POLL_S = 0.1
+_SETTLE_S = 0.3  # ranks fail one after the other; look at all of them before naming one
+_DRAIN_S = 1.0
+_AFTER_DONE_S = 15.0
+_REAP_S = 30.0  # a process stuck in a driver call outlives SIGKILL
+_LOG_LINES = 1000
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is; each event of a run is one of these."""
+
+    rank: int
+    phase: str
+    """start, setup, warmup, untraced, prepare, traced, export; at last done, failed, cancelled."""
+    step: int | None = None
+    of: int | None = None
+    seconds: float | None = None
+    """Time of the step that has just ended; None where asking for it would stop the device."""
+    message: str | None = None
+
+
+class Supervisor(threading.Thread):
+    """Follows the ranks of one run to their end."""
+
+    def __init__(
+        self,
+        plan: CapturePlan,
+        *,
+        partial: Path,
+        final: Path,
+        content: dict[str, Any],
+        processes: list[RankProcess],
+        on_event: Callable[[Progress], None] | None,
+    ) -> None:
+        super().__init__(name=f"workbench-run-{final.name}", daemon=True)
+        self.plan, self.path, self.final = plan, partial, final
+        self.processes, self.on_event = processes, on_event
+        self.status = "running"
+        self.error: str | None = None
+        self.progress = Progress(0, "start")
+        self.ended = threading.Event()
+        self._content = content
+        self._lock = threading.Lock()
+        self._lines: deque[str] = deque(maxlen=_LOG_LINES)
+        self._cancelled = False
+        self._timed_out = False
+        self._began = time.monotonic()
+        self._deadlines: dict[str, float] = {}
+        self._nvml = Nvml.open()
+        sources: list[TelemetrySource] = [Host()]
+        if self._nvml:
+            sources.append(self._nvml)
+        self._telemetry = Telemetry(partial / "telemetry.csv", sources)
+
+    def cancel(self) -> None:
+        """End the run: SIGTERM to each group, SIGKILL after a grace or at a second call."""
+        if self.ended.is_set():
+            return
+        number = signal.SIGKILL if self._cancelled else signal.SIGTERM
+        self._cancelled = True
+        self._end_ranks(number)
+
+    def log_tail(self, n: int) -> str:
+        """Return the last lines of output; of a line that rewrites itself, its last state."""
+        with self._lock:
+            lines = list(self._lines)[-n:] if n > 0 else []
+        return "\n".join(line.rpartition("\r")[2] for line in lines)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return a copy of the manifest so far."""
+        with self._lock:
+            return copy.deepcopy(self._content)
+
+    def run(self) -> None:
+        """Follow the run; whatever happens here, the ranks end and the folder is closed."""
+        try:
+            self._begin()
+            self._follow()
+        except Exception as error:  # noqa: BLE001 - told as the run's own failure
+            traceback.print_exc()
+            self.error = f"Recording stopped by a fault of Workbench: {error!r}."
+        finally:
+            self._end_ranks(signal.SIGKILL)
+            self._close()
+
+    # ---- following ------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._telemetry.start()
+        host = self._content["machine"]["host"]
+        for process in self.processes:
+            row = {"host": host, "pid": process.pid}
+            manifest.merge(self._content, {"processes": [row]}, process.rank)
+        self._content["driver"] = self._nvml.driver if self._nvml else None
+        folder.write_manifest(self.path, self._content)
+
+    def _follow(self) -> None:
+        with (self.path / "log.txt").open("w", encoding="utf-8") as log:
+            while any(process.poll() is None for process in self.processes):
+                self._read(log, _POLL_S)
+                self._judge()
+            until = time.monotonic() + _DRAIN_S
+            while self._open() and time.monotonic() < until:
+                self._read(log, _POLL_S)
+
+    def _open(self) -> bool:
+        return any(process.log.open or process.events.open for process in self.processes)
+
+    def _read(self, log: Any, timeout: float) -> None:
+        with selectors.DefaultSelector() as selector:
+            for process in self.processes:
+                for lines in (process.log, process.events):
+                    if lines.open:
+                        selector.register(lines.fd, selectors.EVENT_READ, (process, lines))
+            if not selector.get_map():
+                time.sleep(timeout)
+                return
+            ready = [key.data for key, _ in selector.select(timeout)]
+        for process, lines in ready:
+            if lines is process.log:
+                self._write_log(log, process)
+            else:
+                self._take_events(process)
+
+    def _write_log(self, log: Any, process: RankProcess) -> None:
+        mark = f"[rank{process.rank}] " if len(self.processes) > 1 else ""
+        texts = [mark + line for line in process.read_log()]
+        with self._lock:
+            self._lines.extend(texts)
+        log.writelines(f"{text}\n" for text in texts)
+        log.flush()
+
+    def _take_events(self, process: RankProcess) -> None:
+        for event in process.read_events():
+            with self._lock:
+                manifest.merge(self._content, event.get("facts") or {}, process.rank)
+            progress = Progress(
+                rank=process.rank,
+                phase=str(event["phase"]),
+                step=event.get("step"),
+                of=event.get("of"),
+                seconds=event.get("seconds"),
+                message=event.get("message"),
+            )
+            if progress.phase != self.progress.phase and process.rank == 0:
+                folder.write_manifest(self.path, self._content)
+            says_something = progress.step is not None or progress.message is not None
+            if says_something and progress.phase not in ("done", "error"):
+                self._tell(progress)
+
+    def _tell(self, progress: Progress) -> None:
+        if progress.rank == 0:
+            self.progress = progress
+        if self.on_event is None:
+            return
+        try:
+            self.on_event(progress)
+        except Exception:  # noqa: BLE001 - a listener's fault is not the run's
+            traceback.print_exc()
+
+    # ---- ending ---------------------------------------------------------------------------
+
+    def _judge(self) -> None:
+        """End the ranks when one failed, when time is up, or when they do not end by themselves."""
+        failed = any(outcome.has_failed(process) for process in self.processes)
+        done = all(process.done for process in self.processes)
+        if self._overdue("failure", _SETTLE_S, when=failed) and self.error is None:
+            self._fail()
+        limit = self.plan.timeout_s
+        if limit is not None and time.monotonic() - self._began > limit and not self._timed_out:
+            self._timed_out = True
+            self._end_ranks(signal.SIGTERM)
+        if self._overdue("exit", _AFTER_DONE_S, when=done):
+            self._end_ranks(signal.SIGKILL)
+        ending = self._cancelled or self._timed_out or self.error is not None
+        if self._overdue("grace", GRACE_S, when=ending):
+            self._end_ranks(signal.SIGKILL)
+
+    def _overdue(self, name: str, seconds: float, *, when: bool) -> bool:
+        """Return whether a condition has held for so long."""
+        if not when:
+            return False
+        deadline = self._deadlines.setdefault(name, time.monotonic() + seconds)
+        return time.monotonic() >= deadline
+
+    def _fail(self) -> None:
+        first = outcome.culprit(self.processes)
+        if first is not None and not self._cancelled and not self._timed_out:
+            self.error = outcome.sentence(first, len(self.processes))
+            self._end_ranks(signal.SIGTERM)
+
+    def _end_ranks(self, number: int) -> None:
+        for process in self.processes:
+            process.signal(number)
+
+    def _close(self) -> None:
+        until = time.monotonic() + _REAP_S
+        for process in self.processes:
+            while process.poll() is None and time.monotonic() < until:
+                time.sleep(_POLL_S)
+            process.close()
+        self._telemetry.stop()
+        if self._nvml:
+            self._nvml.close()
+        status = self._conclude()
+        try:
+            self._write_ending(status)
+        except OSError as error:
+            status = "failed"
+            self.error = f"The run folder {self.path} cannot be finished: {error.strerror}."
+        self.status = status
+        self._tell(Progress(0, status, message=self.error))
+        self.ended.set()
+
+    def _conclude(self) -> str:
+        if all(process.done for process in self.processes) and self.error is None:
+            return "done"
+        if self.error is None and self._cancelled:
+            self.error = f"The recording was cancelled in phase {self.progress.phase}."
+            return "cancelled"
+        if self.error is None and self._timed_out:
+            self.error = (
+                f"The recording took longer than its timeout of {self.plan.timeout_s:g} s and was "
+                f"ended in phase {self.progress.phase}; allow more time, or record fewer steps."
+            )
+        if self.error is None:
+            self._fail()
+        return "failed"
+
+    def _write_ending(self, status: str) -> None:
+        notes = [{"message": text} for text in (self._telemetry.error,) if text]
+        with self._lock:
+            manifest.merge(self._content, {"notes": notes}, 0)
+            self._content |= {"status": status, "error": self.error, "ended": manifest.now()}
+        for leftover in self.path.glob(".*"):
+            leftover.unlink()
+        folder.write_manifest(self.path, self._content)
+        self.path.rename(self.final)
+        self.path = self.final
