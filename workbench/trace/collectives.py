@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -76,23 +77,25 @@ def _inputs(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _first_input(dims: str | None, types: str | None) -> tuple[int | None, str | None]:
-    """Return elements and element type of the tensors that a range took, all of one type."""
+    """Return the elements of all tensors that a range took, and the type of the first."""
     try:
-        shapes = msgspec.json.decode(dims or "null", type=list[list[int] | list[list[int]]] | None)
-        kinds = msgspec.json.decode(types or "null", type=list[str] | None)
+        shapes = msgspec.json.decode(dims or "[]", type=list[list[Any]])
+        kinds = msgspec.json.decode(types or "[]", type=list[str])
     except msgspec.DecodeError:
         return None, None
-    if not shapes or not kinds:
-        return None, None
-    flat = [s for shape in shapes for s in _tensors(shape)]
-    return (sum(math.prod(s) for s in flat) if flat else None), kinds[0].split("[")[0] or None
+    counts = [count for shape in shapes for count in _elements(shape)]
+    total = sum(counts)
+    dtype = kinds[0].partition("[")[0] if kinds else None
+    return (total if counts and 0 <= total < 2**63 else None), dtype or None
 
 
-def _tensors(shape: list[int] | list[list[int]]) -> list[list[int]]:
-    """Return the shapes in one input, which is a tensor or a list of tensors."""
-    if shape and isinstance(shape[0], list):
-        return shape  # type: ignore[return-value]
-    return [shape] if shape else []  # type: ignore[list-item]
+def _elements(shape: list[Any]) -> list[int]:
+    """Return the element counts in one input: a tensor's shape, or a list of such."""
+    if not shape:
+        return []
+    if all(type(n) is int for n in shape):
+        return [math.prod(shape)]
+    return [n for inner in shape if isinstance(inner, list) for n in _elements(inner)]
 
 
 def _sized(found: pl.DataFrame) -> pl.DataFrame:

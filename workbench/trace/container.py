@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING
 
-from isal import igzip
+from isal import igzip, isal_zlib
 
 from workbench.errors import InputError
 
@@ -72,7 +72,7 @@ def _gunzip(path: Path, packed_size: int) -> bytes:
         raise InputError(
             f"{path} is cut short: its gzip stream ends early; record it again or copy it whole."
         ) from None
-    except (OSError, zlib.error, igzip.IsalError) as e:
+    except (OSError, zlib.error, isal_zlib.error) as e:
         raise InputError(f"{path} is damaged: its gzip stream says {e}.") from None
     return b"".join(parts)
 

@@ -15,7 +15,7 @@ _LAUNCH_RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("graph_launch", re.compile(r"GraphLaunch")),
     (
         "launch",
-        re.compile(r"Launch(Cooperative)?Kernel|LaunchCooperative|LaunchHostFunc|^cuLaunch"),
+        re.compile(r"Launch(Cooperative|Host|Device)?(Kernel|Func)|LaunchCooperative"),
     ),
     ("sync", re.compile(r"Synchronize")),
     ("copy", re.compile(r"^(cuda|cu|hip)?Memcpy", re.IGNORECASE)),

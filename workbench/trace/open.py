@@ -69,9 +69,7 @@ def _open_folder(folder: Path) -> Trace | Job:
 def _trace_files(folder: Path) -> list[Path]:
     """Return the traces of a folder; in a run folder those that the recording named."""
     if folder.name.startswith(".") and folder.name.endswith(".partial"):
-        raise InputError(
-            f"{folder} is a recording that has not ended; wait for it or record again."
-        )
+        raise InputError(f"{folder} is a recording that has not ended; wait for it.")
     names = ("rank*.trace.json*",) if (folder / RUN_FILE).exists() else _TRACE_NAMES
     files = sorted({f for pattern in names for f in folder.glob(pattern)})
     files = [f for f in files if f.name not in _SIDE_FILES and ".memory." not in f.name]

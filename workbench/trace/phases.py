@@ -22,7 +22,7 @@ class Cover:
 
     def __init__(self, events: pl.DataFrame) -> None:
         self._by_thread = {
-            int(key[0]): intervals.union(  # type: ignore[call-overload]
+            int(key[0]): intervals.union(
                 part["start_ns"].to_numpy(), (part["start_ns"] + part["dur_ns"]).to_numpy()
             )
             for key, part in events.group_by("thread")

@@ -50,7 +50,7 @@ def containing(host: pl.DataFrame, at: Times) -> pl.Series:
 def by_time(
     activities: pl.DataFrame, host: pl.DataFrame, problems: list[dict[str, object]]
 ) -> bool:
-    """Say whether too few activities have a launch to tell steps by launch; note it as a problem."""
+    """Say whether too few activities have a launch to tell their step by it; note the problem."""
     total, linked = activities.height, activities["launch"].count()
     if not total or not host.height or linked >= LINKED_SHARE * total:
         return False

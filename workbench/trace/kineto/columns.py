@@ -71,7 +71,7 @@ def _is_triple(value: list[int | float] | None) -> bool:
 
 def texts(raws: Iterable[Raw]) -> pl.Series:
     """Keep JSON values as their text; absent ones are null."""
-    return pl.Series([bytes(r).decode() or None for r in raws], dtype=pl.String)
+    return pl.Series([str(r, "utf-8") if r else None for r in raws], dtype=pl.String)
 
 
 def words(values: Sequence[Scalar]) -> pl.Series:

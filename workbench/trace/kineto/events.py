@@ -22,6 +22,7 @@ from workbench.trace import times
 Raw = msgspec.Raw
 Scalar = int | float | str | bool | None
 NOTHING = Raw(b"")
+NO_ARGS = Raw(b"{}")
 
 
 class Event(msgspec.Struct, gc=False):
@@ -199,14 +200,14 @@ def arguments(events: Sequence[Event], kind: type[Args]) -> tuple[list[Args], in
 
     Those get a `kind` with every field at its default.
     """
-    raws = [bytes(e.args) or b"{}" for e in events]
+    raws = [e.args or NO_ARGS for e in events]
     try:
         return msgspec.json.decode(b"[" + b",".join(raws) + b"]", type=list[kind]), 0  # type: ignore[valid-type]
     except msgspec.ValidationError:
         return _one_by_one(raws, kind)
 
 
-def _one_by_one(raws: list[bytes], kind: type[Args]) -> tuple[list[Args], int]:
+def _one_by_one(raws: list[Raw], kind: type[Args]) -> tuple[list[Args], int]:
     decoder = msgspec.json.Decoder(kind)
     out, bad = [], 0
     for raw in raws:

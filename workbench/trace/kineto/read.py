@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -62,11 +64,24 @@ def read(path: Path) -> Trace:
         The file is missing, cut short or not a profiler trace; one sentence says which.
     """
     data = container.read(path)
-    try:
-        bare, frames = _raw_trace(decode(data, path), path)
-    except InexactTimesError:
-        bare, frames = _raw_trace(decode(data, path, as_text=True), path)
+    with _collector_paused():
+        try:
+            bare, frames = _raw_trace(decode(data, path), path)
+        except InexactTimesError:
+            bare, frames = _raw_trace(decode(data, path, as_text=True), path)
     return attribute(bare, frames, reader="PyTorch profiler JSON")
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep Python's garbage collector from walking a million fresh events again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _raw_trace(events: Events, path: Path) -> tuple[raw.RawTrace, Callable[[], pl.DataFrame]]:
@@ -224,8 +239,9 @@ def _recording(tables: dict[str, pl.DataFrame], spans: Times, first: int) -> tup
     """Return when the recording began and ended, relative to the origin."""
     if len(spans):
         return int(spans[0]) - first, int(spans[1]) - first
-    ends = [(f["start_ns"] + f["dur_ns"]).max() for n, f in tables.items() if n != "memory"]
-    return 0, max((int(e) for e in ends if e is not None), default=first) - first  # type: ignore[call-overload]
+    timed = [f for n, f in tables.items() if n != "memory" and f.height]
+    ends = [int((f["start_ns"] + f["dur_ns"]).to_numpy().max()) for f in timed]
+    return 0, max(ends, default=first) - first
 
 
 def _shift(frame: pl.DataFrame, by: int) -> pl.DataFrame:

@@ -36,9 +36,13 @@ class Builder:
 
     def thread(self, events: Sequence[Event]) -> pl.Series:
         """Return each event's host thread as an index into `thread_list`."""
-        get = self.threads.setdefault
-        index = [get((e.pid, e.tid), len(self.threads)) for e in events]
-        return pl.Series(index, dtype=pl.Int32)
+        for key in dict.fromkeys((e.pid, e.tid) for e in events):
+            self.threads.setdefault(key, len(self.threads))
+        pids = {pid for pid, _ in self.threads}
+        if len(pids) == 1:  # nearly always: one process, so its thread ids alone tell them apart
+            by_tid = {tid: i for (_, tid), i in self.threads.items()}
+            return pl.Series([by_tid[e.tid] for e in events], dtype=pl.Int32)
+        return pl.Series([self.threads[e.pid, e.tid] for e in events], dtype=pl.Int32)
 
     def thread_list(self, thread_names: dict[tuple[object, object], str]) -> tuple[Thread, ...]:
         """Return the threads in the order of their indices."""

@@ -1,0 +1,34 @@
+"""Tiny profiler traces written by hand in tests: one line an event, times in microseconds."""
+
+import gzip
+import json
+
+
+def op(name, ts, dur, tid=1, **args):
+    return {"ph": "X", "cat": "cpu_op", "name": name, "pid": 9, "tid": tid, "ts": ts, "dur": dur,
+            "args": args}  # fmt: skip
+
+
+def mark(name, ts, dur, tid=1, **args):
+    return op(name, ts, dur, tid, **args) | {"cat": "user_annotation"}
+
+
+def step(number, ts, dur):
+    return mark(f"ProfilerStep#{number}", ts, dur)
+
+
+def call(name, ts, dur, correlation, tid=1):
+    return op(name, ts, dur, tid, correlation=correlation) | {"cat": "cuda_runtime"}
+
+
+def kernel(name, ts, dur, correlation=0, *, stream=7, device=0, cat="kernel", **args):
+    args |= {"device": device, "stream": stream, "correlation": correlation}
+    return {"ph": "X", "cat": cat, "name": name, "pid": device, "tid": stream, "ts": ts,
+            "dur": dur, "args": args}  # fmt: skip
+
+
+def write(folder, events, name="t.json", **header):
+    path = folder / name
+    text = json.dumps({"schemaVersion": 1, **header, "traceEvents": events})
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
