@@ -102,7 +102,7 @@ def _backward(call: Call, signature: _Signature, out: int) -> Cost:
     flops = 2 * _pairs(call, signature, query, key) * (3 * width + 2 * value_width)
     read = _read(call, signature, (query, key, value, call.tensor(0), call.tensor(out)))
     written = sum(t.elements * t.dtype.bytes for t in (query, key, value))
-    return Cost(round(flops), read, written, query.dtype.precision, "matrix", "attention backward")
+    return Cost(round(flops), read, written, query.dtype.precision, "matrix", "attention")
 
 
 def _model(signature: _Signature) -> Callable[[Call], Cost]:

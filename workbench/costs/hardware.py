@@ -69,6 +69,11 @@ def lookup(device_name: str | None) -> Hardware | None:
     return None if device_name is None else _by_name().get(_plain(device_name))
 
 
+def same(name: str, other: str) -> bool:
+    """Say whether two device names are the same but for case and spaces."""
+    return _plain(name) == _plain(other)
+
+
 def unknown(device_name: str | None) -> str:
     """Say why there is no data sheet for a name, with the closest names that have one."""
     if not device_name:

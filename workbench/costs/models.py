@@ -68,7 +68,7 @@ def operators(trace: Trace) -> pl.DataFrame:
     """
     priced = _priced(trace.ops)
     wrappers = enclosing(trace.ops["parent"], priced["op"])
-    return priced.filter(~pl.col("op").is_in(wrappers))
+    return priced.filter(~pl.col("op").is_in(wrappers.implode()))
 
 
 def unmodelled(trace: Trace) -> pl.DataFrame:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from workbench.costs import hardware as sheets
+from workbench.costs.precision import AMBIGUOUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workbench.costs.ceilings import Ceilings
     from workbench.costs.hardware import Hardware
+    from workbench.trace.core import TraceMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,34 @@ class Roofs:
     def memory(self) -> Level | None:
         """Return main memory, the last level."""
         return self.levels[-1] if self.levels else None
+
+
+def choose(
+    meta: TraceMeta, device: int | None, ceilings: Ceilings | None, hardware: Hardware | None
+) -> Roofs | str:
+    """Return the roofs that hold for one device of a recording, or why there are none.
+
+    Measured roofs come first, when they are of a device of that name; a processor's recording does
+    not name it, so measured roofs of a processor are taken at the caller's word. Then the data
+    sheet that the caller names, then the one of the recorded device name.
+    """
+    name = next((d.name for d in meta.devices if d.index == device), None)
+    if ceilings is not None and _fits(ceilings, name, is_host=device is None):
+        return from_ceilings(ceilings)
+    part = hardware or sheets.lookup(name)
+    if part is not None:
+        return from_hardware(part)
+    if device is None:
+        return "no data sheet for processors; measure this one's roofs (workbench ceilings)"
+    if ceilings is None:
+        return sheets.unknown(name)
+    return f"{sheets.unknown(name)}; the measured roofs are of {ceilings.device!r}"
+
+
+def _fits(ceilings: Ceilings, name: str | None, *, is_host: bool) -> bool:
+    if is_host:
+        return ceilings.kind == "cpu"
+    return name is not None and ceilings.kind != "cpu" and sheets.same(name, ceilings.device)
 
 
 def from_hardware(part: Hardware) -> Roofs:
@@ -77,3 +109,85 @@ def _levels(measured: Ceilings) -> tuple[Level, ...]:
         name = "memory" if last else f"working set up to {size / 1e6:.3g} MB"
         levels.append(Level(name, best, None if last else float(size)))
     return tuple(reversed(levels))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A rate held against its roofs; what is not known is null, and `reason` says why."""
+
+    peak_flops_per_s: float | None = None
+    memory_level: str | None = None
+    level_bytes_per_s: float | None = None
+    memory_bytes_per_s: float | None = None
+    bound: str | None = None
+    """`compute` or `memory`: the lower of the two roofs at this intensity."""
+    attainable_flops_per_s: float | None = None
+    ratio_to_roof: float | None = None
+    ratio_to_memory_roof: float | None = None
+    roof_source: str | None = None
+    reason: str | None = None
+
+
+def unheld(roofs: Roofs | str, reason: str | None) -> Held:
+    """Return what is known of the roofs for work that cannot be held against them."""
+    if isinstance(roofs, str):
+        return Held(reason=reason or roofs)
+    memory = roofs.memory
+    return Held(
+        memory_bytes_per_s=memory.bytes_per_s if memory else None,
+        roof_source=roofs.source,
+        reason=reason,
+    )
+
+
+def hold(
+    roofs: Roofs,
+    *,
+    precision: str,
+    unit: str,
+    call_flops: int,
+    call_bytes: int | None,
+    flops_per_s: float | None,
+) -> Held:
+    """Hold a rate against min(peak, bandwidth x FLOPs per byte) (Williams et al., CACM 52(4)).
+
+    The bandwidth is that of the smallest memory level that holds the bytes of one call;
+    `ratio_to_memory_roof` is to main memory instead. 100 FLOP on 10 bytes with a peak of 50 FLOP/s
+    and 4 bytes/s: the roof is 40 FLOP/s, by memory.
+    """
+    level = None if call_bytes is None else roofs.level(call_bytes)
+    held = replace(
+        unheld(roofs, None),
+        peak_flops_per_s=roofs.peak(precision, unit),
+        memory_level=level.name if level else None,
+        level_bytes_per_s=level.bytes_per_s if level else None,
+    )
+    reason = _missing(roofs, held, precision, unit)
+    if reason is None and not (call_flops and call_bytes and flops_per_s):
+        reason = "it took no time, or has no work to do"
+    if reason is not None:
+        return replace(held, reason=reason)
+    return _ratios(held, float(call_flops) / float(call_bytes or 1), float(flops_per_s or 0))
+
+
+def _missing(roofs: Roofs, held: Held, precision: str, unit: str) -> str | None:
+    if precision == AMBIGUOUS:
+        return "the kernels' names do not tell fp32 from TF32"
+    if held.peak_flops_per_s is None:
+        return f"no peak of {precision} ({unit}) in {roofs.source}"
+    if roofs.memory is None:
+        return f"no memory bandwidth in {roofs.source}"
+    return "the bytes that it writes are not known" if held.memory_level is None else None
+
+
+def _ratios(held: Held, flops_per_byte: float, flops_per_s: float) -> Held:
+    peak = held.peak_flops_per_s or 0.0
+    slope = (held.level_bytes_per_s or 0.0) * flops_per_byte
+    memory_slope = (held.memory_bytes_per_s or 0.0) * flops_per_byte
+    return replace(
+        held,
+        bound="compute" if peak <= slope else "memory",
+        attainable_flops_per_s=min(peak, slope),
+        ratio_to_roof=flops_per_s / min(peak, slope),
+        ratio_to_memory_roof=flops_per_s / min(peak, memory_slope),
+    )

@@ -185,6 +185,19 @@ def parse(
     return Call(tensors, _texts(concrete))
 
 
+def label(call: Call) -> str:
+    """Write the tensors of a call as in `[128,512] bf16 x [512,512] bf16`; others are left out."""
+    return " x ".join(_label(t) for t in call.tensors if t is not None) or "no tensors"
+
+
+def _label(tensor: Tensor | tuple[Tensor, ...]) -> str:
+    if isinstance(tensor, tuple):
+        return f"{len(tensor)} tensors"
+    extents = ",".join(str(n) for n in tensor.dims)
+    known = DTYPES.get(tensor.type_name)
+    return f"[{extents}] {known.precision if known else tensor.type_name[:60]}"
+
+
 def _array(text: str, what: str) -> list[object]:
     if len(text) > MAX_TEXT_CHARS:
         raise ShapeError(f"{what} are longer than {MAX_TEXT_CHARS} characters")

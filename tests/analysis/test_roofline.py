@@ -1,0 +1,274 @@
+import csv
+import json
+
+import polars as pl
+import pytest
+from costs.made import op_row, trace_of
+
+from workbench.analysis.roofline import COLUMNS, COVERAGE, coverage, roofline
+from workbench.costs import hardware
+from workbench.costs.ceilings import VERSION, Ceilings, Compute, Memory
+
+BF2, F2 = ["c10::BFloat16"] * 2, ["float"] * 2
+
+
+def kernel(number, op, start, end, *, kind="kernel", name="gemm", device=0):
+    return {
+        "id": number, "kind": kind, "name": name, "device": device, "stream": 7,
+        "start_ns": start, "dur_ns": end - start, "op": op, "source": "device",
+    }  # fmt: skip
+
+
+def segment(number, op, start, end):
+    return kernel(number, op, start, end, kind="compute", device=None) | {"source": "host"}
+
+
+def measured(kind="cpu", device="Some CPU"):
+    # 100 GFLOP/s; 50 GB/s up to 10 kB, 20 GB/s beyond
+    memory = (Memory("copy", 10_000, 50e9, 0.0, 7), Memory("copy", 10**9, 20e9, 0.0, 7))
+    return Ceilings(
+        version=VERSION, device=device, kind=kind, date="2026-01-31", machine="Linux", torch="2",
+        driver=None, threads=2, clock_mhz=None, seconds=1.0,
+        compute=(Compute("fp32", 100e9, 0.0, 512, "nn", 7),), memory=memory,
+    )  # fmt: skip
+
+
+# linear > addmm > copy_;  mm twice;  relu;  and a kernel that nobody launched
+OPS = [
+    op_row(0, "aten::linear", None, 0, [[4, 8], [16, 8], [16]], ["c10::BFloat16"] * 3),
+    op_row(1, "aten::addmm", 0, 1, [[16], [4, 8], [8, 16]], ["c10::BFloat16"] * 3),
+    op_row(2, "aten::copy_", 1, 2, [[4, 16], [4, 16]], BF2),
+    op_row(3, "aten::mm", None, 0, [[64, 128], [128, 256]], BF2),
+    op_row(4, "aten::mm", None, 0, [[64, 128], [128, 256]], BF2),
+    op_row(5, "aten::relu", None, 0, [[4]], ["float"]),
+]
+#  addmm 0-100 and its copy_ 50-150: 150;  mm 200-300 and 300-400;  relu 400-420;  unlinked 500-600
+ACTIVITIES = [
+    kernel(0, 1, 0, 100),
+    kernel(1, 2, 50, 150),
+    kernel(2, 3, 200, 300),
+    kernel(3, 4, 300, 400),
+    kernel(4, 5, 400, 420),
+    kernel(5, None, 500, 600),
+]
+
+
+def row(frame, **wanted):
+    rows = frame.filter(*(pl.col(k) == v for k, v in wanted.items())).to_dicts()
+    assert len(rows) == 1, rows
+    return rows[0]
+
+
+def test_time_of_a_modelled_operator_holds_what_it_calls():
+    frame = roofline(trace_of(OPS, ACTIVITIES))
+    assert frame.schema == pl.Schema(COLUMNS)
+    assert frame.select("operator", "calls", "activities", "time_ns", "kind").rows() == [
+        ("aten::mm", 2, 2, 200, "matmul"),
+        ("aten::addmm", 1, 2, 150, "matmul"),
+        (None, None, 1, 100, "other"),
+        ("aten::relu", 1, 1, 20, "other"),
+    ]
+    # device time 150 + 200 + 20 + 100 = 470
+    assert frame["share_of_device_time"].to_list() == pytest.approx(
+        [200 / 470, 150 / 470, 100 / 470, 20 / 470]
+    )
+
+
+def test_rates_and_roof_by_hand():
+    # two calls of 4,194,304 FLOP and (8192 + 32768 + 16384) * 2 bytes = 114,688, in 200 ns
+    mm = row(roofline(trace_of(OPS, ACTIVITIES)), operator="aten::mm")
+    assert (mm["flops"], mm["bytes"]) == (8_388_608, 229_376)
+    assert mm["flops_per_byte"] == pytest.approx(36.5714, abs=1e-4)
+    assert mm["achieved_flops_per_s"] == pytest.approx(8_388_608 / 200e-9)
+    assert mm["achieved_bytes_per_s"] == pytest.approx(229_376 / 200e-9)
+    # H200: min(989.4 T, 4.8 T * 36.57) = 175.5 TFLOP/s, by memory; 41.94 of it
+    assert (mm["bound"], mm["memory_level"]) == ("memory", "memory")
+    assert mm["attainable_flops_per_s"] == pytest.approx(4.8e12 * 36.5714, rel=1e-5)
+    assert mm["ratio_to_roof"] == pytest.approx(41.943e12 / 175.543e12, rel=1e-4)
+    assert mm["roof_source"] == "data sheet: H200-SXM-141GB"
+    assert mm["shapes"] == "[64,128] bf16 x [128,256] bf16"
+    assert mm["reason"] is None
+
+
+def test_what_has_no_model_says_why_and_has_no_numbers():
+    frame = roofline(trace_of(OPS, ACTIVITIES))
+    assert row(frame, operator="aten::relu")["reason"] == "no FLOP model"
+    unlinked = frame.filter(pl.col("operator").is_null()).to_dicts()[0]
+    assert unlinked["reason"] == "no operator is linked to it"
+    for name in ("flops", "bytes", "achieved_flops_per_s", "ratio_to_roof", "bound"):
+        assert unlinked[name] is None, name
+
+
+def test_an_unknown_device_leaves_the_ratio_null_and_the_rates_known():
+    frame = roofline(trace_of(OPS, ACTIVITIES, device="NVIDIA H200 NVL 2"))
+    mm = row(frame, operator="aten::mm")
+    assert mm["ratio_to_roof"] is None
+    assert mm["achieved_flops_per_s"] > 0
+    assert mm["reason"].startswith("no data sheet for 'NVIDIA H200 NVL 2'; closest: NVIDIA H200")
+
+
+def test_a_data_sheet_can_be_named():
+    part = hardware.lookup("NVIDIA H100 PCIe")
+    frame = roofline(trace_of(OPS, ACTIVITIES, device="Board 7"), hardware=part)
+    assert row(frame, operator="aten::mm")["peak_flops_per_s"] == 756e12
+
+
+def test_measured_roofs_of_another_device_are_not_used():
+    other = measured(kind="cuda", device="NVIDIA H100 PCIe")
+    mm = row(roofline(trace_of(OPS, ACTIVITIES), ceilings=other), operator="aten::mm")
+    assert mm["roof_source"] == "data sheet: H200-SXM-141GB"
+    unknown = trace_of(OPS, ACTIVITIES, device="Board 7")
+    reason = row(roofline(unknown, ceilings=other), operator="aten::mm")["reason"]
+    assert reason.endswith("the measured roofs are of 'NVIDIA H100 PCIe'")
+    same = measured(kind="cuda", device="NVIDIA H200")
+    mm = row(roofline(trace_of(OPS, ACTIVITIES), ceilings=same), operator="aten::mm")
+    assert (mm["roof_source"], mm["ratio_to_roof"]) == ("measured here on 2026-01-31", None)
+    assert mm["reason"] == "no peak of bf16 (matrix) in measured here on 2026-01-31"
+
+
+# Host execution: linear 0-10, addmm 10-50, its copy_ 50-60, addmm again 60-100
+HOST_OPS = [
+    op_row(0, "aten::linear", None, 0, [[4, 8], [16, 8], [16]], ["float"] * 3),
+    op_row(1, "aten::addmm", 0, 1, [[16], [4, 8], [8, 16]], ["float"] * 3),
+    op_row(2, "aten::copy_", 1, 2, [[4, 16], [4, 16]], F2),
+]
+HOST = [segment(0, 0, 0, 10), segment(1, 1, 10, 50), segment(2, 2, 50, 60), segment(3, 1, 60, 100)]
+
+
+def test_host_execution_against_measured_roofs_by_working_set():
+    frame = roofline(trace_of(HOST_OPS, HOST, kind="cpu", device=None), ceilings=measured())
+    # 1024 FLOP in 90 ns on 704 + 256 = 960 bytes
+    found = row(frame, operator="aten::addmm")
+    assert (found["time_ns"], found["calls"], found["flops"], found["bytes"]) == (90, 1, 1024, 960)
+    # 960 bytes fit the level of 10 kB: 50e9 * 1024 / 960 = 53.3 GFLOP/s; main memory 21.3
+    assert found["memory_level"] == "working set up to 0.01 MB"
+    assert found["ratio_to_roof"] == pytest.approx((1024 / 90) / (50 * 1024 / 960))
+    assert found["ratio_to_memory_roof"] == pytest.approx((1024 / 90) / (20 * 1024 / 960))
+    assert found["roof_source"] == "measured here on 2026-01-31"
+    wrapper = row(frame, operator="aten::linear")
+    assert (wrapper["time_ns"], wrapper["kind"]) == (10, "matmul")
+    assert wrapper["reason"] == "its work is counted in an operator that it calls"
+
+
+def test_host_execution_without_roofs():
+    frame = roofline(trace_of(HOST_OPS, HOST, kind="cpu", device=None))
+    assert row(frame, operator="aten::addmm")["reason"].startswith("no data sheet for processors")
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "peak"),
+    [("ampere_sgemm_128x64_tn", "fp32", 67e12),
+     ("cutlass_80_tensorop_s1688gemm_128x128_nn", "tf32", 494.7e12),
+     ("sm90_xmma_gemm_f32f32_tf32f32_f32_tn", "tf32", 494.7e12),
+     ("sm80_xmma_gemm_f32f32_f32f32_f32_tn", "fp32", 67e12),
+     ("nvjet_mystery", "fp32 or tf32", None)],
+)  # fmt: skip
+def test_tf32_is_told_by_the_kernel_or_not_at_all(name, precision, peak):
+    ops = [op_row(0, "aten::mm", None, 0, [[64, 128], [128, 256]], F2)]
+    mm = roofline(trace_of(ops, [kernel(0, 0, 0, 100, name=name)])).to_dicts()[0]
+    assert (mm["precision"], mm["peak_flops_per_s"]) == (precision, peak)
+    assert (mm["ratio_to_roof"] is None) == (peak is None)
+    if peak is None:
+        assert mm["reason"] == "the kernels' names do not tell fp32 from TF32"
+
+
+def test_devices_without_tf32_run_floats_in_fp32():
+    ops = [op_row(0, "aten::mm", None, 0, [[64, 128], [128, 256]], F2)]
+    trace = trace_of(ops, [kernel(0, 0, 0, 100, name="mystery")], device="Tesla T4")
+    assert roofline(trace)["precision"].to_list() == ["fp32"]
+
+
+def test_zero_time_and_zero_work_have_no_ratio():
+    ops = [op_row(0, "aten::mm", None, 0, [[64, 128], [128, 256]], BF2),
+           op_row(1, "aten::mm", None, 0, [[0, 128], [128, 256]], BF2)]  # fmt: skip
+    frame = roofline(trace_of(ops, [kernel(0, 0, 10, 10), kernel(1, 1, 10, 20)]))
+    assert frame["ratio_to_roof"].to_list() == [None, None]
+    assert set(frame["reason"]) == {"it took no time, or has no work to do"}
+    assert frame["achieved_flops_per_s"].to_list() == [0, None]
+
+
+def test_collectives_have_bytes_and_no_roof():
+    ops = [op_row(0, "nccl:all_reduce", None, 0, [[1000]], ["float"])]
+    collective = {"id": 0, "activity": 0, "name": "all_reduce", "bytes": 4000, "start_ns": 0,
+                  "dur_ns": 100}  # fmt: skip
+    trace = trace_of(ops, [kernel(0, 0, 0, 100, kind="collective")], [collective])
+    found = roofline(trace).to_dicts()[0]
+    assert (found["kind"], found["bytes"], found["flops"]) == ("communication", 4000, None)
+    assert found["achieved_bytes_per_s"] == pytest.approx(4000 / 100e-9)
+    assert found["reason"].startswith("communication is held against links")
+    assert coverage(trace)["coverage_pct"].to_list() == [100.0]
+
+
+def test_coverage_by_hand():
+    # shaped 150 + 200 + 20 = 370, modelled 350, linked 370 of 470
+    frame = coverage(trace_of(OPS, ACTIVITIES))
+    assert frame.schema == pl.Schema(COVERAGE)
+    found = frame.to_dicts()[0]
+    assert (found["device_ns"], found["linked_ns"]) == (470, 370)
+    assert (found["shaped_ns"], found["modelled_ns"]) == (370, 350)
+    assert found["coverage_pct"] == pytest.approx(100 * 350 / 370)
+    assert found["linked_pct"] == pytest.approx(100 * 370 / 470)
+
+
+def test_coverage_of_nothing_is_null_not_zero():
+    trace = trace_of([op_row(0, "aten::mm")], [kernel(0, 0, 0, 100)])
+    assert coverage(trace)["coverage_pct"].to_list() == [None]
+    assert roofline(trace)["reason"].to_list() == ["shapes were not recorded"]
+
+
+def test_an_empty_trace_gives_empty_frames():
+    trace = trace_of([])
+    assert roofline(trace).schema == pl.Schema(COLUMNS)
+    assert roofline(trace).is_empty()
+    assert coverage(trace).schema == pl.Schema(COVERAGE)
+
+
+def test_every_number_has_its_unit_in_its_name():
+    bare = {"rank", "device", "calls", "activities"}  # ids and counts
+    units = ("_ns", "_pct", "_per_s", "_per_byte", "flops", "bytes")
+    ratios = ("share_of_", "ratio_to_")
+    for name, dtype in (COLUMNS | COVERAGE).items():
+        if dtype.is_numeric() and name not in bare:
+            assert name.endswith(units) or name.startswith(ratios), name
+
+
+@pytest.mark.corpus
+def test_k49_coverage(corpus):
+    from workbench.trace.open import open_source
+
+    expected = json.loads((corpus / "cases" / "K49.expected.json").read_bytes())["values"]
+    trace = open_source(corpus / "cases" / "K49_flop_coverage.json")
+    covered = coverage(trace, window="all").to_dicts()[0]
+    assert covered["coverage_pct"] == expected["coverage_pct"]
+    assert covered["modelled_ns"] == expected["device_ns_with_model"]
+    frame = roofline(trace, window="all")
+    assert frame["flops"].sum() == expected["flops_known"]
+    other = row(frame, operator="my_ext::fused_norm")
+    assert (other["time_ns"], other["flops"]) == (expected["device_ns_without_model"], None)
+
+
+@pytest.mark.corpus
+def test_rates_agree_with_a_peer_on_a_real_trace(corpus):
+    # TraceLens on the same file, products without bias (its bias rule differs): GFLOP a call,
+    # FLOP/byte, and kernel time in us.
+    from workbench.trace.open import open_source
+
+    folder = corpus / "traces" / "tracelens"
+    name = "h100_owlv2_large_inference"
+    frame = roofline(open_source(folder / f"{name}.json.gz"), window="all")
+    checked = 0
+    with (folder / "expected" / name / "GEMM.csv").open() as file:
+        for peer in csv.DictReader(file):
+            if peer["name"] != "aten::bmm":
+                continue
+            dims = json.loads(peer["Input Dims_first"].replace("(", "[").replace(")", "]"))
+            text = " x ".join(f"[{','.join(map(str, d))}] bf16" for d in dims)
+            ours = row(frame, operator="aten::bmm", shapes=text)
+            assert ours["flops"] / ours["calls"] == float(peer["GFLOPS_first"]) * 1e9
+            assert ours["flops_per_byte"] == pytest.approx(float(peer["FLOPS/Byte_first"]))
+            assert ours["time_ns"] / 1e3 == pytest.approx(
+                float(peer["Kernel Time (µs)_sum"]),
+                abs=1e-3,  # ours are whole ns
+            )
+            checked += 1
+    assert checked
