@@ -88,6 +88,16 @@ class Engine:
         runs_in = (lo > self.offset[window.first : window.last]) & (before > window.a)
         return lo - runs_in, hi
 
+    def totals(self, a: int, b: int) -> tuple[Index, Times]:
+        """Return how many events of each row touch [a, b), and their time in it, in ns, exactly."""
+        lo, hi = self.visible(Window(a, 0.0, float(b - a), 0, self.rows))
+        some = hi > lo
+        first, last = lo[some], hi[some] - 1
+        busy = np.zeros(self.rows, np.int64)
+        busy[some] = self._before[hi[some]] - self._before[first]
+        busy[some] -= np.maximum(a - self.start[first], 0) + np.maximum(self._end(last) - b, 0)
+        return hi - lo, busy
+
     def bins(self, window: Window, pixels: int) -> Bins:
         """Cut the window into pixels; busy time is exact up to the rounding of a double."""
         edges = window.a + (window.b - window.a) * (np.arange(pixels + 1) / pixels)

@@ -1,0 +1,126 @@
+"""What the timeline's front end asks, and the answers: small headers and raw little-endian arrays.
+
+No nanosecond is lost on the way. Times of events travel as int64 (BigInt64Array in the browser),
+counted from the first event; a window is a `base`, decimal text of such an integer, and two offsets
+from it, float64, which stay small because the front end moves the base along as it zooms.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from workbench.views.lod import MAX_RECTS, NONE, Bins, Index, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from workbench.views.lanes import Lanes
+
+MAX_PIXELS = 8192
+MAX_TEXT = 300
+"""Characters of a name that travel; kernel names of ten thousand exist."""
+
+
+class Reply(NamedTuple):
+    """A JSON-ready header and binary buffers."""
+
+    header: dict[str, Any]
+    buffers: list[bytes]
+
+
+def view(lanes: Lanes, request: Mapping[str, Any]) -> Reply:
+    """Answer what to draw: every event while there are few, else what fills each pixel.
+
+    Request: `base a b` (the window), `width` (pixels), `first last` (rows). Header: the same with
+    `kind` and `n`, the number of visible events.
+
+    - `rects`: int64 start, int64 dur, uint32 event, int32 step, uint16 row, uint16 text; `texts`
+      and `colours` in the header are what the last one counts.
+    - `bins`: uint8 busy share (255 is full, at least 1 where anything is), uint8 colour of what
+      takes most of the pixel; rows x width each.
+    """
+    engine = lanes.engine
+    first, last = (min(max(int(request[k]), 0), engine.rows) for k in ("first", "last"))
+    base, a, b = int(request["base"]), float(request["a"]), float(request["b"])
+    window = Window(base, a, max(a, b), first, max(first, last))
+    width = min(max(int(request["width"]), 1), MAX_PIXELS)
+    lo, hi = engine.visible(window)
+    visible = int((hi - lo).sum())
+    header: dict[str, Any] = {"type": "view", "n": visible, "base": str(base), "a": a, "b": b}
+    header |= {"width": width, "first": window.first, "last": window.last}
+    header |= {k: request.get(k) for k in ("view", "seq")}
+    few = visible <= MAX_RECTS or not b > a
+    return (_rects if few else _bins)(lanes, header, window, lo, hi)
+
+
+def pick(lanes: Lanes, request: Mapping[str, Any]) -> int:
+    """Return the event a request points at, or -1: by its number, or by `row`, `t` and `slack`."""
+    if "event" in request:
+        i = int(request["event"])
+        return i if 0 <= i < len(lanes.start) else NONE
+    row = int(request["row"])
+    if not 0 <= row < lanes.engine.rows:
+        return NONE
+    return lanes.engine.pick(row, int(request["t"]), int(request["slack"]))
+
+
+def describe(lanes: Lanes, i: int) -> dict[str, Any]:
+    """Return what the front end shows of one event; nothing for -1."""
+    if i == NONE:
+        return {}
+    event = lanes.event(i)
+    return {
+        "text": clip(event.name),
+        "lane": event.lane.label,
+        "row": event.row,
+        "start": str(int(lanes.start[i])),
+        "dur": str(event.dur_ns),
+        "step": event.step,
+    }
+
+
+def clip(text: str) -> str:
+    """Cut a name to what a tooltip can hold."""
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+
+
+def shade(bins: Bins, window: Window) -> NDArray[np.uint8]:
+    """Return the busy share of each pixel as 0 … 255, at least 1 where there is anything."""
+    pixel = (window.b - window.a) / max(bins.busy_ns.shape[1], 1)
+    share = np.minimum(np.rint(bins.busy_ns * (255 / pixel)), 255)
+    return np.where(bins.dominant != NONE, np.maximum(share, 1), 0).astype(np.uint8)
+
+
+def tint(lanes: Lanes, bins: Bins) -> NDArray[np.uint8]:
+    """Return the palette position of each pixel's dominant event; 0 where there is none."""
+    if not len(lanes.name):
+        return np.zeros(bins.dominant.shape, np.uint8)
+    colour = lanes.colours[lanes.name[np.maximum(bins.dominant, 0)]]
+    return np.where(bins.dominant != NONE, colour, 0).astype(np.uint8)
+
+
+def _bins(lanes: Lanes, header: dict[str, Any], window: Window, *_: Index) -> Reply:
+    bins = lanes.engine.bins(window, header["width"])
+    buffers = [shade(bins, window).tobytes(), tint(lanes, bins).tobytes()]
+    return Reply(header | {"kind": "bins"}, buffers)
+
+
+def _rects(lanes: Lanes, header: dict[str, Any], window: Window, lo: Index, hi: Index) -> Reply:
+    i = np.concatenate([np.arange(x, y) for x, y in zip(lo, hi, strict=True)] or [lo])
+    row = np.repeat(np.arange(window.first, window.last), hi - lo)
+    used, text = np.unique(lanes.name[i], return_inverse=True)
+    columns = (
+        lanes.start[i].astype("<i8"),
+        lanes.dur[i].astype("<i8"),
+        i.astype("<u4"),
+        lanes.step[i].astype("<i4"),
+        row.astype("<u2"),
+        text.astype("<u2"),
+    )
+    header |= {"kind": "rects", "texts": [clip(lanes.names[k]) for k in used]}
+    header["colours"] = lanes.colours[used].tolist()
+    return Reply(header, [c.tobytes() for c in columns])
