@@ -119,6 +119,16 @@ def test_skewed_ranks_wait_for_each_other_by_hand():
     assert one[2].bus_gb_per_s == pytest.approx(one[2].bytes / one[2].dur_ns / 2)
 
 
+def test_the_last_rank_waits_for_nobody_whichever_it_is(run):
+    pairs = list(zip(*(rank.collectives for rank in run.answers.ranks), strict=True))
+    assert len(pairs) == 9
+    assert {min(pair, key=lambda c: c.wait_ns).wait_ns for pair in pairs} == {0}
+    assert {pair[0].wait_ns > pair[1].wait_ns for pair in pairs} == {True, False}
+    for pair in pairs:
+        assert pair[0].start_ns + pair[0].wait_ns == pair[1].start_ns + pair[1].wait_ns
+        assert all(c.wait_ns + c.transfer_ns == c.dur_ns for c in pair)
+
+
 def test_identities_hold(run):
     for rank in run.answers.ranks:
         for answer in rank.windows.values():
