@@ -13,8 +13,10 @@ from workbench.version import __version__
 
 if TYPE_CHECKING:
     from workbench.analysis.breakdown import breakdown
+    from workbench.analysis.collectives import collectives
     from workbench.analysis.kernels import kernels
     from workbench.analysis.ops import ops
+    from workbench.analysis.overlap import exposed, overlap
     from workbench.analysis.steps import steps
     from workbench.analysis.summary import summary
     from workbench.trace.core import Job, Trace
@@ -24,9 +26,12 @@ _HOME = {
     "Job": "workbench.trace.core",
     "Trace": "workbench.trace.core",
     "breakdown": "workbench.analysis.breakdown",
+    "collectives": "workbench.analysis.collectives",
+    "exposed": "workbench.analysis.overlap",
     "kernels": "workbench.analysis.kernels",
     "open": "workbench.trace.open:open_source",
     "ops": "workbench.analysis.ops",
+    "overlap": "workbench.analysis.overlap",
     "steps": "workbench.analysis.steps",
     "summary": "workbench.analysis.summary",
 }
@@ -35,9 +40,12 @@ __all__ = [
     "Trace",
     "__version__",
     "breakdown",
+    "collectives",
+    "exposed",
     "kernels",
     "open",
     "ops",
+    "overlap",
     "steps",
     "summary",
 ]

@@ -1,0 +1,75 @@
+"""Overlap, exposed stretches and collectives, worked out by hand."""
+
+import pytest
+from tinytrace import kernel, op, write
+
+import workbench as wb
+
+US = 1000
+
+
+def nccl(ts, dur, seq=1, stream=20, name="ncclDevKernel_AllReduce_Sum", **args):
+    args = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000,
+            "Group size": 4, "dtype": "Float", "Process Group Name": "0",
+            "Process Group Ranks": "[0, 1]", "Seq": seq, **args}  # fmt: skip
+    return kernel(name, ts, dur, stream=stream, **args)
+
+
+def test_overlap_share(tmp_path):
+    # gemm 0-60; collectives 0-10, 20-30, 55-65: 25 of 30 hidden (K18)
+    events = [kernel("gemm", 0, 60), nccl(0, 10), nccl(20, 10, 2), nccl(55, 10, 3)]
+    row = wb.overlap(wb.open(write(tmp_path, events))).row(0, named=True)
+    assert (row["communication_ns"], row["overlap_ns"]) == (30 * US, 25 * US)
+    assert row["overlap_share"] == pytest.approx(25 / 30)
+
+
+def test_no_communication_is_said_not_zero(tmp_path):
+    row = wb.overlap(wb.open(write(tmp_path, [kernel("gemm", 0, 60)]))).row(0, named=True)
+    assert row["overlap_share"] is None
+    assert row["reason"] == "no communication in this window"
+
+
+def test_exposed_stretches_add_up_and_name_the_collective(tmp_path):
+    # gemm 0-20 and 50-60; reduce 10-70 alone in 20-50 and 60-70; a second one 25-45 beside it
+    events = [
+        kernel("gemm", 0, 20),
+        kernel("gemm", 50, 10),
+        nccl(10, 60),
+        nccl(25, 20, 2, stream=21, name="ncclDevKernel_AllGather"),
+    ]
+    trace = wb.open(write(tmp_path, events))
+    frame = wb.exposed(trace)
+    assert frame.select("start_ns", "dur_ns", "collective").rows() == [
+        (20 * US, 30 * US, "all_reduce"),
+        (60 * US, 10 * US, "all_reduce"),
+    ]
+    assert frame["dur_ns"].sum() == wb.summary(trace)["exposed_communication_ns"][0]
+
+
+def test_bandwidth(tmp_path):
+    # 4000 bytes in 10 us: 0.4 GB/s, times 2(4-1)/4 for an all-reduce of 4 ranks
+    row = wb.collectives(wb.open(write(tmp_path, [nccl(0, 10)]))).row(0, named=True)
+    assert row["algorithm_bytes_per_s"] == pytest.approx(0.4e9)
+    assert row["bus_bytes_per_s"] == pytest.approx(0.6e9)
+    assert row["exposed_ns"] == 10 * US
+    assert row["wait_ns"] is None
+
+
+def test_waiting_across_ranks_by_members_and_sequence(tmp_path):
+    # windows shifted by one: rank 0 saw seq 1 and 2, rank 1 saw 2 and 3. Seq 2: rank 0 starts at
+    # 100, rank 1 at 130, both end at 150: rank 0 waits 30, the transfer takes 20
+    write(tmp_path, [nccl(0, 50, 1), nccl(100, 50, 2)], "rank0.json")
+    write(tmp_path, [op("first", 0, 1), nccl(130, 20, 2), nccl(200, 9, 3)], "rank1.json")
+    frame = wb.collectives(wb.open(tmp_path))
+    assert frame.select("rank", "seq", "wait_ns", "transfer_ns").rows() == [
+        (0, 1, None, None),
+        (0, 2, 30 * US, 20 * US),
+        (1, 2, 0, 20 * US),
+        (1, 3, None, None),
+    ]
+
+
+def test_unknown_element_type_has_no_bandwidth(tmp_path):
+    row = wb.collectives(wb.open(write(tmp_path, [nccl(0, 10, dtype="Strange")])))
+    assert row["bytes"].to_list() == [None]
+    assert row["bus_bytes_per_s"].to_list() == [None]

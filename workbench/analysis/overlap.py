@@ -1,0 +1,124 @@
+"""`overlap` and `exposed`: how much communication hides behind compute, and which does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from workbench import intervals
+from workbench.analysis.summary import times
+from workbench.analysis.window import Selection, select, spans
+from workbench.trace import schema
+from workbench.trace.core import Source
+from workbench.trace.schema import COMPUTE_KINDS
+
+OVERLAP_SCHEMA = {
+    "rank": pl.Int32(),
+    "device": pl.Int32(),
+    "window_ns": pl.Int64(),
+    "compute_ns": pl.Int64(),
+    "communication_ns": pl.Int64(),
+    "overlap_ns": pl.Int64(),
+    "exposed_communication_ns": pl.Int64(),
+    "overlap_share": pl.Float64(),
+    "reason": pl.String(),
+}
+EXPOSED_SCHEMA = {
+    "rank": pl.Int32(),
+    "device": pl.Int32(),
+    "step": pl.Int32(),
+    "start_ns": pl.Int64(),
+    "dur_ns": pl.Int64(),
+    "activity": schema.ID,
+    "collective": pl.String(),
+    "bytes": pl.Int64(),
+}
+NO_COMMUNICATION = "no communication in this window"
+
+
+def overlap(
+    source: Source,
+    *,
+    window: str = "steps",
+    step: tuple[int, int] | None = None,
+    rank: int | None = None,
+    device: int | None = None,
+) -> pl.DataFrame:
+    """Return a row for each (rank, device); `overlap_share` = |C ∩ N| / |N|, within the device.
+
+    The share is null, with the reason, when there is no communication: a share of nothing is no
+    number. Over several rows the share is the ratio of sums, not the mean of ratios.
+    """
+    rows = []
+    for chosen in select(source, window=window, step=step, rank=rank, device=device):
+        measured = times(chosen)._asdict()
+        whole = measured["communication_ns"]
+        rows.append(
+            {
+                "rank": chosen.rank,
+                "device": chosen.device,
+                **{n: v for n, v in measured.items() if n in OVERLAP_SCHEMA},
+                "overlap_share": measured["overlap_ns"] / whole if whole else None,
+                "reason": None if whole else NO_COMMUNICATION,
+            }
+        )
+    return pl.DataFrame(rows, schema=OVERLAP_SCHEMA)
+
+
+def exposed(
+    source: Source,
+    *,
+    window: str = "steps",
+    step: tuple[int, int] | None = None,
+    rank: int | None = None,
+    device: int | None = None,
+) -> pl.DataFrame:
+    """Return each stretch of N - C with the collective that fills most of it, longest first.
+
+    The stretches of a (rank, device) are disjoint and add up to its exposed communication.
+    """
+    chosen = select(source, window=window, step=step, rank=rank, device=device)
+    frames = [_stretches(s) for s in chosen]
+    found = pl.concat(frames) if frames else pl.DataFrame(schema=EXPOSED_SCHEMA)
+    return found.sort("dur_ns", "start_ns", descending=[True, False])
+
+
+def _stretches(chosen: Selection) -> pl.DataFrame:
+    compute = chosen.times(*COMPUTE_KINDS)
+    bare = intervals.difference(chosen.times("collective"), compute)
+    running = chosen.activities.filter(pl.col("kind") == "collective")
+    stretch, row = _most_of(bare, *spans(running))
+    details = running[row].join(
+        chosen.trace.collectives.select("bytes", collective="name", id="activity"),
+        on="id",
+        how="left",
+        suffix="_moved",
+        maintain_order="left",
+    )
+    return details.select(
+        rank=pl.lit(chosen.rank, pl.Int32()),
+        device=pl.lit(chosen.device, pl.Int32()),
+        step="step",
+        start_ns=pl.Series(bare.start[stretch]),
+        dur_ns=pl.Series((bare.end - bare.start)[stretch]),
+        activity="id",
+        collective=pl.col("collective").cast(pl.String),
+        bytes="bytes_moved",
+    )
+
+
+def _most_of(
+    bare: intervals.Intervals, start: intervals.Times, end: intervals.Times
+) -> tuple[intervals.Times, intervals.Times]:
+    """Pair each stretch with the activity that covers most of it; ties go to the earliest."""
+    first = np.searchsorted(bare.end, start, "right")
+    last = np.searchsorted(bare.start, end, "left")
+    count = np.maximum(last - first, 0)
+    row = np.repeat(np.arange(len(start)), count)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    stretch = first[row] + within
+    shared = np.minimum(bare.end[stretch], end[row]) - np.maximum(bare.start[stretch], start[row])
+    order = np.lexsort((row, -shared, stretch))
+    stretch, row = stretch[order], row[order]
+    keep = np.concatenate(([True], stretch[1:] != stretch[:-1]))[: len(stretch)]
+    return stretch[keep], row[keep]
