@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import shutil
-import weakref
+import threading
 from typing import TYPE_CHECKING, Any
 
 from workbench.capture import folder, manifest
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from workbench.capture.supervisor import Progress
 
 _EXIT_WAIT_S = GRACE_S + 2
-_running: weakref.WeakSet[Run] = weakref.WeakSet()
 
 
 def record(plan: CapturePlan, *, on_event: Callable[[Progress], None] | None = None) -> Run:
@@ -44,10 +43,8 @@ def record(plan: CapturePlan, *, on_event: Callable[[Progress], None] | None = N
         processes=processes,
         on_event=on_event,
     )
-    run = Run(supervisor)
-    _running.add(run)
     supervisor.start()
-    return run
+    return Run(supervisor)
 
 
 class Run:
@@ -106,11 +103,12 @@ class Run:
 
 
 def _cancel_all() -> None:
-    running = [run for run in _running if run.status == "running"]
-    for run in running:
-        run.cancel()
-    for run in running:
-        run.wait(_EXIT_WAIT_S)
+    """At the end of this process; its runs may have been let go of, but their threads live."""
+    running = [thread for thread in threading.enumerate() if isinstance(thread, Supervisor)]
+    for supervisor in running:
+        supervisor.cancel()
+    for supervisor in running:
+        supervisor.ended.wait(_EXIT_WAIT_S)
 
 
 atexit.register(_cancel_all)

@@ -122,12 +122,16 @@ class Supervisor(threading.Thread):
 
     def _follow(self) -> None:
         with (self.path / "log.txt").open("w", encoding="utf-8") as log:
-            while any(process.poll() is None for process in self.processes):
+            while self._running():
                 self._read(log, _POLL_S)
                 self._judge()
             until = time.monotonic() + _DRAIN_S
             while self._open() and time.monotonic() < until:
                 self._read(log, _POLL_S)
+
+    def _running(self) -> bool:
+        # A list, so that every rank is polled: the first may live on while another has died.
+        return None in [process.poll() for process in self.processes]
 
     def _open(self) -> bool:
         return any(process.log.open or process.events.open for process in self.processes)

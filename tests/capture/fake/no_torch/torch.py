@@ -1,0 +1,3 @@
+"""Stands for an environment without torch."""
+
+raise ImportError("No module named 'torch'")

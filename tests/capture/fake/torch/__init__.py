@@ -1,0 +1,74 @@
+"""Just enough of torch for the child process: it starts at once, and can be told to misbehave."""
+
+import functools
+import os
+from types import SimpleNamespace
+
+__version__ = "0.fake"
+version = SimpleNamespace(cuda=os.environ.get("FAKE_CUDA"), hip=None)
+
+
+class device:
+    def __init__(self, name, index=None):
+        self.type, self.index = name, index
+
+    def __str__(self):
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+
+class Event:
+    def __init__(self, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        cuda.now += 1
+        self.at = cuda.now
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        return float(end.at - self.at)
+
+
+cuda = SimpleNamespace(
+    now=0,
+    is_available=lambda: "FAKE_CUDA" in os.environ,
+    device_count=lambda: 2,
+    set_device=lambda device: None,
+    synchronize=lambda: None,
+    get_device_properties=lambda i: SimpleNamespace(name=f"Fake {i}", total_memory=7, uuid=i),
+    Event=Event,
+)
+
+
+def get_num_threads():
+    return 1
+
+
+def set_num_threads(number):
+    pass
+
+
+class Optimizer:
+    @staticmethod
+    def profile_hook_step(step):
+        @functools.wraps(step)
+        def wrapper(*args, **kwargs):
+            return step(*args, **kwargs)
+
+        return wrapper
+
+    def __init__(self):
+        cls = type(self)
+        if not getattr(cls.step, "hooked", False):
+            cls.step = self.profile_hook_step(cls.step)
+            cls.step.hooked = True
+
+
+class SGD(Optimizer):
+    def step(self):
+        pass
+
+
+optim = SimpleNamespace(Optimizer=Optimizer, SGD=SGD)
