@@ -1,6 +1,6 @@
 # Every target sets up its own environment first (scripts/setup.sh); a second call starts at once.
 BIN = .venv/bin
-PYTEST_ARGS ?= -n 2 --dist loadfile
+PYTEST_ARGS ?=
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
 .PHONY: help setup lab demo test lint bench notebooks resolve clean
@@ -25,7 +25,7 @@ lab: setup
 demo:
 	sh scripts/demo.sh
 
-# Not -n alone: a notebook's cells share one kernel, so a file stays on one worker.
+# One process: two workers were measured slower on two cores, since torch uses both by itself.
 test: setup
 	$(BIN)/python -m pytest $(PYTEST_ARGS) tests \
 	    $(if $(NOTEBOOKS),--nbval --nbval-cell-timeout=120 \
