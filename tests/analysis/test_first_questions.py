@@ -180,3 +180,11 @@ def test_an_empty_trace_is_no_error(tmp_path):
     for question in (wb.breakdown, wb.steps, wb.kernels, wb.ops):
         assert question(trace).height == 0
     assert wb.summary(trace).height == 1
+
+
+def test_times_of_a_job_share_one_axis(tmp_path):
+    events = [step(1, 0, 50), call("cudaLaunchKernel", 1, 1, 1), kernel("k", 10, 5, 1)]
+    write(tmp_path, events, "rank0.json", baseTimeNanoseconds=1000)
+    write(tmp_path, events, "rank1.json", baseTimeNanoseconds=3500)
+    frame = wb.steps(wb.open(tmp_path))
+    assert frame.select("rank", "start_ns").rows() == [(0, 10 * US), (1, 10 * US + 2500)]

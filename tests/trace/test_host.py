@@ -89,3 +89,29 @@ def test_launches_without_activity_are_no_host_execution(tmp_path):
     assert trace.activities.height == 0
     assert trace.problems["code"].to_list() == ["device_activity_missing"]
     assert "launched" in trace.meta.device_reason
+
+
+def test_gloo_collectives_are_tied_to_their_requests_in_order(tmp_path):
+    # gloo runs the reduce-scatter as an all-reduce: requests 1 and 3 are its two all-reduces
+    requests = [
+        op("c10d::allreduce_", 0, 2),
+        op("c10d::allgather_", 3, 2),
+        op("c10d::_reduce_scatter_base_", 6, 2),
+    ]
+    ran = [mark(n, t, 4, tid=2) for n, t in (
+        ("gloo:all_reduce", 1, ), ("gloo:all_gather", 10), ("gloo:all_reduce", 20))]  # fmt: skip
+    trace = read(tmp_path, requests + ran)
+    rows = trace.collectives.select("name", "requested", "activity").rows()
+    assert [r[:2] for r in rows] == [
+        ("all_reduce", "all_reduce"),
+        ("all_gather", "all_gather"),
+        ("all_reduce", "reduce_scatter"),
+    ]
+    names = trace.ops["name"].cast(str).gather(trace.activities["op"].gather([r[2] for r in rows]))
+    assert names.to_list() == [r["name"] for r in requests]
+
+
+def test_a_request_without_its_collective_leaves_that_kind_unpaired(tmp_path):
+    events = [op("c10d::allreduce_", 0, 2), op("c10d::allreduce_", 9, 2)]
+    trace = read(tmp_path, [*events, mark("gloo:all_reduce", 1, 4, tid=2)])
+    assert trace.collectives["requested"].to_list() == [None]

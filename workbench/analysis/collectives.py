@@ -6,7 +6,7 @@ import polars as pl
 
 from workbench import intervals
 from workbench.analysis.window import Selection, select, spans
-from workbench.trace.core import Job, Source
+from workbench.trace.core import Source
 from workbench.trace.schema import COMPUTE_KINDS
 
 SCHEMA = {
@@ -49,10 +49,10 @@ def collectives(
     the other ranks' records are missing.
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device)
-    frames = [_of(s) for s in chosen]
+    frames = [_of(s, s.trace.meta.origin_ns - source.origin_ns) for s in chosen]
     if not frames:
         return pl.DataFrame(schema=SCHEMA)
-    found = _across_ranks(pl.concat(frames), source)
+    found = _across_ranks(pl.concat(frames))
     seconds = pl.when(pl.col("dur_ns") > 0).then(pl.col("dur_ns") / NS)
     algorithm = pl.col("bytes") / seconds
     frame = found.with_columns(
@@ -76,7 +76,7 @@ def bus_factor() -> pl.Expr:
     )
 
 
-def _of(chosen: Selection) -> pl.DataFrame:
+def _of(chosen: Selection, shift_ns: int) -> pl.DataFrame:
     """Return one device's collectives with their exposed time."""
     counted = chosen.counted().filter(pl.col("kind") == "collective")
     bare = intervals.difference(chosen.times("collective"), chosen.times(*COMPUTE_KINDS))
@@ -89,17 +89,13 @@ def _of(chosen: Selection) -> pl.DataFrame:
         .with_columns(
             rank=pl.lit(chosen.rank, pl.Int32()),
             device=pl.lit(chosen.device, pl.Int32()),
-            origin_ns=pl.lit(chosen.trace.meta.origin_ns, pl.Int64()),
+            start_ns=pl.col("start_ns") + shift_ns,
         )
     )
 
 
-def _across_ranks(found: pl.DataFrame, source: Source) -> pl.DataFrame:
+def _across_ranks(found: pl.DataFrame) -> pl.DataFrame:
     """Add what a collective waited and transferred, by members and sequence across ranks."""
-    if isinstance(source, Job):
-        found = found.with_columns(
-            start_ns=pl.col("start_ns") + pl.col("origin_ns") - source.origin_ns
-        )
     members = pl.col("members").str.json_decode(pl.List(pl.Int64)).list.len()
     same = ["group", "members", "seq", "name"]
     last = (

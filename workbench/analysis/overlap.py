@@ -78,12 +78,12 @@ def exposed(
     The stretches of a (rank, device) are disjoint and add up to its exposed communication.
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device)
-    frames = [_stretches(s) for s in chosen]
+    frames = [_stretches(s, s.trace.meta.origin_ns - source.origin_ns) for s in chosen]
     found = pl.concat(frames) if frames else pl.DataFrame(schema=EXPOSED_SCHEMA)
     return found.sort("dur_ns", "start_ns", descending=[True, False])
 
 
-def _stretches(chosen: Selection) -> pl.DataFrame:
+def _stretches(chosen: Selection, shift_ns: int) -> pl.DataFrame:
     compute = chosen.times(*COMPUTE_KINDS)
     bare = intervals.difference(chosen.times("collective"), compute)
     running = chosen.activities.filter(pl.col("kind") == "collective")
@@ -99,7 +99,7 @@ def _stretches(chosen: Selection) -> pl.DataFrame:
         rank=pl.lit(chosen.rank, pl.Int32()),
         device=pl.lit(chosen.device, pl.Int32()),
         step="step",
-        start_ns=pl.Series(bare.start[stretch]),
+        start_ns=pl.Series(bare.start[stretch]) + shift_ns,
         dur_ns=pl.Series((bare.end - bare.start)[stretch]),
         activity="id",
         collective=pl.col("collective").cast(pl.String),

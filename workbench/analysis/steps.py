@@ -39,10 +39,11 @@ def steps(
 
     Step k is [S(k), S(k+1)), S(k) the earliest start of work launched in host step k; the last
     one is `tail` and ends with its latest activity (DEFINITIONS, Steps). `start_ns` is relative to
-    the trace's origin. busy + idle = dur; activities are clipped to the step by time.
+    the source's origin. busy + idle = dur; activities are clipped to the step by time.
     """
     rows = [
         _row(trace, marks)
+        | {"start_ns": marks["start_ns"] + trace.meta.origin_ns - source.origin_ns}
         for trace in source.ranks
         if rank is None or trace.meta.rank == rank
         for marks in trace.steps.iter_rows(named=True)

@@ -14,6 +14,8 @@ from workbench.errors import InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
+DAMAGED: tuple[type[Exception], ...] = (OSError, zlib.error, isal_zlib.IsalError)  # type: ignore[assignment]
+"""What gzip readers raise on damage (isal's stubs call its class an instance)."""
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
 CHUNK = 16 << 20
@@ -72,7 +74,7 @@ def _gunzip(path: Path, packed_size: int) -> bytes:
         raise InputError(
             f"{path} is cut short: its gzip stream ends early; record it again or copy it whole."
         ) from None
-    except (OSError, zlib.error, isal_zlib.error) as e:
+    except DAMAGED as e:
         raise InputError(f"{path} is damaged: its gzip stream says {e}.") from None
     return b"".join(parts)
 

@@ -84,6 +84,11 @@ class Trace:
         return (self,)
 
     @property
+    def origin_ns(self) -> int:
+        """Return the absolute time that the tables are relative to."""
+        return self.meta.origin_ns
+
+    @property
     def activities(self) -> pl.DataFrame:
         """Return everything that occupied a device."""
         return self.tables["activities"]
@@ -237,4 +242,9 @@ class Source(Protocol):
     @property
     def ranks(self) -> tuple[Trace, ...]:
         """Return the traces, one a rank."""
+        ...
+
+    @property
+    def origin_ns(self) -> int:
+        """Return the absolute time that results of an analysis are relative to."""
         ...

@@ -7,12 +7,14 @@ import polars as pl
 
 from workbench import intervals
 from workbench.trace import nesting, raw, schema
+from workbench.trace.collectives import collective_name
 from workbench.trace.nesting import NONE
 from workbench.trace.phases import Cover
 from workbench.trace.raw import RawTrace
 
 COPY_OPS = ("aten::copy_", "aten::_to_copy")
 _GLOO = "gloo:"
+_C10D = "c10d::"
 
 
 def applies(bare: RawTrace, launches: pl.DataFrame) -> bool:
@@ -64,11 +66,39 @@ def _gloo(ops: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
     end = start + found["dur_ns"].to_numpy()
     order = nesting.order(thread, start, end)
     parent = nesting.parents(thread[order], start[order], end[order])
-    return (
-        found[order]
-        .filter(pl.Series(parent == NONE))
-        .with_columns(phase=pl.lit("communication", schema.PHASE))
+    outermost = found[order].filter(pl.Series(parent == NONE, dtype=pl.Boolean))
+    requests = _requests(outermost, ops)
+    return outermost.join(
+        requests, on=["thread", "start_ns"], how="left", maintain_order="left"
+    ).with_columns(phase=pl.lit("communication", schema.PHASE), op=pl.coalesce("request", "op"))
+
+
+def _requests(gloo: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
+    """Pair gloo's collectives with the `c10d::*` operators that asked for them.
+
+    Gloo runs what it is given in order, so the k-th request that runs as one kind of collective is
+    the k-th of that kind; where counts differ or a request would come after its collective, none
+    of that kind is paired. Gloo does a reduce-scatter as an all-reduce.
+    """
+    name = pl.col("name").cast(pl.String)
+    is_c10d = ops["name"].cast(pl.String).str.starts_with(_C10D)
+    inner = is_c10d.gather(ops["parent"].fill_null(0)) & ops["parent"].is_not_null()
+    asked = ops.filter(is_c10d & ~inner).sort("start_ns", maintain_order=True)
+    asked = asked.select(
+        asked_ns="start_ns",
+        request="id",
+        comm_name=name.map_elements(collective_name, return_dtype=pl.String),
+    ).with_columns(ran=pl.col("comm_name").replace({"reduce_scatter": "all_reduce"}))
+    ran = gloo.sort("start_ns", maintain_order=True).select(
+        "thread", "start_ns", ran=name.map_elements(collective_name, return_dtype=pl.String)
     )
+    turn = pl.int_range(pl.len()).over("ran").alias("turn")
+    total = pl.len().over("ran").alias("total")
+    pairs = ran.with_columns(turn, total).join(
+        asked.with_columns(turn, total), on=["ran", "turn", "total"], how="inner"
+    )
+    in_order = (pl.col("asked_ns") <= pl.col("start_ns")).all().over("ran")
+    return pairs.filter(in_order).select("thread", "start_ns", "request", "comm_name")
 
 
 def _segments(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series, pl.Series]:
@@ -97,14 +127,14 @@ def _segments(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series, pl.Series]
 
 def _with_communication(frame: pl.DataFrame, gloo: pl.DataFrame) -> pl.DataFrame:
     """Add what is known of each collective, and the columns that host execution leaves null."""
-    inputs = gloo.select("thread", "start_ns", "input_dims", "input_types")
+    inputs = gloo.select("thread", "start_ns", "input_dims", "input_types", "comm_name")
     frame = frame.join(
         inputs.with_columns(is_gloo=pl.lit(True)),
         on=["thread", "start_ns", "is_gloo"],
         how="left",
         maintain_order="left",
     )
-    known = {"kind", "name", "start_ns", "dur_ns"}
+    known = {"kind", "name", "start_ns", "dur_ns", "comm_name"}
     nulls = [pl.lit(None, t).alias(n) for n, t in raw.ACTIVITIES.items() if n not in known]
     return (
         frame.with_columns(nulls)
