@@ -250,7 +250,7 @@ def test_k49_coverage(corpus):
 @pytest.mark.corpus
 def test_rates_agree_with_a_peer_on_a_real_trace(corpus):
     # TraceLens on the same file, products without bias (its bias rule differs): GFLOP a call,
-    # FLOP/byte, and kernel time in us.
+    # FLOP/byte, and kernel time in us (of which they keep about five digits).
     from workbench.trace.open import open_source
 
     folder = corpus / "traces" / "tracelens"
@@ -268,7 +268,8 @@ def test_rates_agree_with_a_peer_on_a_real_trace(corpus):
             assert ours["flops_per_byte"] == pytest.approx(float(peer["FLOPS/Byte_first"]))
             assert ours["time_ns"] / 1e3 == pytest.approx(
                 float(peer["Kernel Time (µs)_sum"]),
-                abs=1e-3,  # ours are whole ns
+                rel=1e-6,
+                abs=1e-3,
             )
             checked += 1
     assert checked

@@ -152,23 +152,19 @@ def _product(bench: Bench, precision: str, n: int, layout: str) -> Compute:
     return Compute(precision, best, round(spread, 4), n, layout, len(seconds))
 
 
-def _streams(bench: Bench, working_set: int) -> list[Memory]:
-    """Copy and triad whose arrays together are the working set."""
+def _streams(bench: Bench, working_set: int) -> tuple[Memory, Memory]:
+    """Copy and triad whose float arrays together are the working set, as near as they divide it."""
     torch, kind, timer = bench
     two = [torch.ones(working_set // 8, device=kind) for _ in range(2)]
-    copy = _stream("copy", two, timer, lambda: two[0].copy_(two[1]))
+    copy = samples(timer, lambda: two[0].copy_(two[1]))
     three = [torch.ones(working_set // 12, device=kind) for _ in range(3)]
-    triad = _stream(
-        "triad", three, timer, lambda: torch.add(three[1], three[2], alpha=0.5, out=three[0])
-    )
-    return [copy, triad]
+    triad = samples(timer, lambda: torch.add(three[1], three[2], alpha=0.5, out=three[0]))
+    return _stream("copy", working_set, two, copy), _stream("triad", working_set, three, triad)
 
 
-def _stream(pattern: str, arrays: list[Any], timer: Timer, work: Callable[[], object]) -> Memory:
-    moved = sum(a.numel() * a.element_size() for a in arrays)
-    seconds = samples(timer, work)
-    best, spread = rate(moved, seconds)
-    return Memory(pattern, moved, best, round(spread, 4), len(seconds))
+def _stream(pattern: str, working_set: int, arrays: list[Any], seconds: list[float]) -> Memory:
+    best, spread = rate(sum(a.numel() * a.element_size() for a in arrays), seconds)
+    return Memory(pattern, working_set, best, round(spread, 4), len(seconds))
 
 
 def _free_bytes(torch: Any, kind: str) -> int:

@@ -1,0 +1,293 @@
+"""The roofline picture: what operators reach against what the device allows, on two log axes.
+
+Draws the frame of `analysis.roofline` and nothing else, so the frame is its text form. A point is
+one operator with its shapes: across, FLOPs per byte; up, FLOP/s reached; its area, its share of the
+device's time; its colour, its kind. Roofs are the peaks and bandwidths that the frame names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import holoviews as hv
+import holoviews.plotting.bokeh
+import numpy as np
+import polars as pl
+
+from workbench import units
+from workbench.views.theme import THEMES, Theme
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GIGA = 1e9
+MIN_SIZE, MAX_SIZE = 5.0, 42.0
+"""Diameters in screen pixels of the shortest and the longest operator."""
+MARGIN = (85, 75)
+"""Screen pixels that axes, title and tools take of the width and the height."""
+CROWD = 300
+"""With more points than this, they are drawn fainter."""
+KINDS = ("matmul", "attention", "communication", "copy", "other")
+TOOLTIPS = [
+    ("operator", "@operator"),
+    ("shapes", "@shapes"),
+    ("rank, device", "@place"),
+    ("time", "@time (@share of device time, @calls calls)"),
+    ("reached", "@reached at @intensity"),
+    ("of its roof", "@ratio (@bound, @precision)"),
+    ("of the memory roof", "@memory_ratio"),
+    ("bytes", "@moved"),
+]
+_TEXT = {"text_font_size": "9pt", "text_baseline": "bottom", "backend": "bokeh"}
+NOTHING = "No operator in this window has both recorded shapes and a FLOP model."
+
+
+def points(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows that can be drawn, longest first, with size in pixels and texts for hover.
+
+    Left out: rows without FLOPs, bytes or time; their share stands in the title.
+    """
+    drawn = frame.filter((pl.col("flops_per_byte") > 0) & (pl.col("achieved_flops_per_s") > 0))
+    longest = pl.col("time_ns").max()
+    grown = (pl.col("time_ns") / longest).sqrt() * (MAX_SIZE - MIN_SIZE) + MIN_SIZE
+    drawn = drawn.with_columns(grown.alias("size")).sort("time_ns", descending=True)
+    texts = pl.DataFrame([_texts(row) for row in drawn.iter_rows(named=True)], schema=_TEXTS)
+    return drawn.select(
+        pl.col("flops_per_byte"),
+        (pl.col("achieved_flops_per_s") / GIGA).alias("gflops_per_s"),
+        "size",
+        "kind",
+    ).hstack(texts)
+
+
+_TEXTS = pl.Schema(
+    dict.fromkeys(
+        (
+            "operator", "shapes", "place", "time", "share", "calls", "reached", "intensity",
+            "ratio", "bound", "memory_ratio", "precision", "moved",
+        ),
+        pl.String(),
+    )
+)  # fmt: skip
+
+
+def _texts(row: dict[str, Any]) -> dict[str, str]:
+    place = (v if v is not None else "-" for v in (row["rank"], row["device"]))
+    ratio = units.share(row["ratio_to_roof"], 1) if row["ratio_to_roof"] else row["reason"]
+    return {
+        "operator": row["operator"],
+        "shapes": row["shapes"] or "-",
+        "place": ", ".join(str(v) for v in place),
+        "time": units.duration(row["time_ns"]),
+        "share": units.share(row["share_of_device_time"], 1),
+        "calls": str(row["calls"]),
+        "reached": units.decimal(row["achieved_flops_per_s"], "FLOP/s"),
+        "intensity": f"{row['flops_per_byte']:.4g} FLOP/byte",
+        "ratio": ratio or "-",
+        "bound": f"bound by {row['bound']}" if row["bound"] else "bound not known",
+        "memory_ratio": units.share(row["ratio_to_memory_roof"], 1),
+        "precision": row["precision"] or "-",
+        "moved": units.decimal(row["bytes"], "B"),
+    }
+
+
+def roofs(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the distinct roofs that a frame names: kind, label, source, and value.
+
+    `kind` is peak (GFLOP/s) or bandwidth (GB/s, decimal).
+    """
+    peak = frame.select(
+        pl.lit("peak").alias("kind"),
+        pl.format("{} {}", "precision", "unit").alias("name"),
+        (pl.col("peak_flops_per_s") / GIGA).alias("value"),
+        "roof_source",
+    )
+    names = ("memory_level", "level_bytes_per_s"), (None, "memory_bytes_per_s")
+    slopes = [
+        frame.select(
+            pl.lit("bandwidth").alias("kind"),
+            pl.col(name) if name else pl.lit("memory").alias("memory_level"),
+            (pl.col(value) / GIGA).alias("value"),
+            "roof_source",
+        ).rename({"memory_level": "name"})
+        for name, value in names
+    ]
+    every = pl.concat([peak, *slopes]).drop_nulls("value")
+    merged = every.group_by("kind", "value", "roof_source", maintain_order=True).agg(
+        pl.col("name").unique(maintain_order=True).str.join(", ")
+    )
+    unit = pl.when(pl.col("kind") == "peak").then(pl.lit("FLOP/s")).otherwise(pl.lit("B/s"))
+    texts = merged.with_columns(unit.alias("unit"))
+    labels = [_roof_label(**row) for row in texts.iter_rows(named=True)]
+    merged = merged.with_columns(pl.Series("label", labels, dtype=pl.String))
+    return merged.select("kind", "label", "value", "roof_source").sort("kind", "value")
+
+
+def _roof_label(name: str, value: float, unit: str, roof_source: str, kind: str) -> str:
+    """Name a roof; a cache level leaves the source to the label of main memory below it."""
+    text = f"{name}: {units.decimal(value * GIGA, unit)}"
+    is_cache = kind == "bandwidth" and "memory" not in name.split(", ")
+    return text if is_cache else f"{text}, {roof_source}"
+
+
+def plot(
+    frame: pl.DataFrame, *, theme: str = "light", width: int = 900, height: int = 520
+) -> hv.Overlay:
+    """Draw a roofline frame; legible with three points and with three thousand.
+
+    Without anything to draw, a sentence says so in the place of the picture.
+    """
+    look = THEMES[theme]
+    shown = points(frame)
+    if shown.is_empty():
+        return _sentence(look, width, height)
+    lines = roofs(frame)
+    x, y = _range(shown, lines)
+    drawn = [shown.filter(pl.col("kind") == kind) for kind in KINDS]
+    elements = [
+        *_lines(lines, x, y, look),
+        *(_points(part, look, crowded=shown.height > CROWD) for part in drawn if part.height),
+        *_labels(lines, x, y, look, _tilt(x, y, width, height)),
+    ]
+    return hv.Overlay(elements).opts(
+        width=width,
+        height=height,
+        title=_title(frame, shown),
+        logx=True,
+        logy=True,
+        xlim=x,
+        ylim=y,
+        xlabel="arithmetic intensity (FLOP per byte)",
+        ylabel="reached (GFLOP/s)",
+        show_grid=True,
+        legend_position="bottom_right",
+        active_tools=["pan"],
+        hooks=[_themed(look)],
+        backend="bokeh",
+    )
+
+
+def _title(frame: pl.DataFrame, shown: pl.DataFrame) -> str:
+    """Say how much of the time the points stand for."""
+    is_drawn = (pl.col("flops_per_byte") > 0) & (pl.col("achieved_flops_per_s") > 0)
+    drawn, every = (int(f["time_ns"].sum()) for f in (frame.filter(is_drawn), frame))
+    noun = "operator shape" if shown.height == 1 else "operator shapes"
+    return f"Roofline: {shown.height} {noun}, {units.share(drawn, every)} of the time"
+
+
+def _range(
+    shown: pl.DataFrame, lines: pl.DataFrame
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the extents: all points, the ridges where a bandwidth meets a peak, and some air."""
+    peaks = lines.filter(pl.col("kind") == "peak")["value"].to_list()
+    slopes = lines.filter(pl.col("kind") == "bandwidth")["value"].to_list()
+    ridges = [p / s for p in peaks for s in slopes]
+    across = [*shown["flops_per_byte"], *ridges]
+    up = [*shown["gflops_per_s"], *peaks]
+    return (min(across) / 5, max(across) * 4), (min(up) / 3, max(up) * 3)
+
+
+def _lines(
+    lines: pl.DataFrame, x: tuple[float, float], y: tuple[float, float], look: Theme
+) -> list[hv.Curve]:
+    peaks = lines.filter(pl.col("kind") == "peak")["value"].to_list()
+    slopes = lines.filter(pl.col("kind") == "bandwidth")["value"].to_list()
+    steepest, highest = max(slopes, default=0.0), max(peaks, default=y[1])
+    ends = [((p / steepest if steepest else x[0], x[1]), (p, p)) for p in peaks]
+    ends += [((x[0], highest / s), (x[0] * s, highest)) for s in slopes]
+    options = {"color": look.text, "line_width": 1.5, "backend": "bokeh"}
+    return [hv.Curve(e, "flops_per_byte", "gflops_per_s").opts(**options) for e in ends]
+
+
+def _points(part: pl.DataFrame, look: Theme, *, crowded: bool) -> hv.Points:
+    kind = part["kind"][0]
+    columns = {name: part[name].to_numpy() for name in part.columns}
+    texts = [n for n in part.columns if n not in {"flops_per_byte", "gflops_per_s"}]
+    element = hv.Points(columns, ["flops_per_byte", "gflops_per_s"], texts, label=kind)
+    return element.opts(
+        color=_colour(kind, look),
+        size="size",
+        alpha=0.45 if crowded else 0.75,
+        line_color=look.background,
+        line_width=0.5,
+        tools=["hover"],
+        hover_tooltips=TOOLTIPS,
+        backend="bokeh",
+    )
+
+
+def _colour(kind: str, look: Theme) -> str:
+    named = {"matmul": "compute", "attention": "step", "other": "other"}
+    return look.of(named.get(kind, kind))
+
+
+def _labels(
+    lines: pl.DataFrame, x: tuple[float, float], y: tuple[float, float], look: Theme, tilt: float
+) -> list[hv.Labels]:
+    """Write each roof's name along it: bandwidths at the left end, peaks at the right end."""
+    ends = (("bandwidth", "left", x[0] * 1.15, tilt), ("peak", "right", x[1] / 1.15, 0.0))
+    labels = []
+    for kind, align, at, angle in ends:
+        roof = lines.filter(pl.col("kind") == kind)
+        heights = [v if kind == "peak" else v * at for v in roof["value"]]
+        data = ([at] * roof.height, spread(heights, y), roof["label"].to_list())
+        text = hv.Labels(data, ["flops_per_byte", "gflops_per_s"], "label")
+        labels.append(text.opts(text_align=align, text_color=look.text, angle=angle, **_TEXT))
+    return labels
+
+
+def _tilt(x: tuple[float, float], y: tuple[float, float], width: int, height: int) -> float:
+    """Return the angle on the screen, in degrees, of a bandwidth's line: slope 1 in decades."""
+    across = (width - MARGIN[0]) / np.log10(x[1] / x[0])
+    up = (height - MARGIN[1]) / np.log10(y[1] / y[0])
+    return float(np.degrees(np.arctan2(up, across)))
+
+
+def spread(heights: Sequence[float], y: tuple[float, float], rows: int = 24) -> list[float]:
+    """Move ascending heights up, as far as texts need to stand apart on a log axis of `rows`.
+
+    On 1 to 10^24 with 24 rows, 1, 2 and 1000 become 1, 10 and 1000.
+    """
+    step = np.log10(y[1] / y[0]) / rows
+    out: list[float] = []
+    for height in heights:
+        logged = float(np.log10(height))
+        out.append(logged if not out else max(logged, out[-1] + step))
+    return [10**v for v in out]
+
+
+def _sentence(look: Theme, width: int, height: int) -> hv.Overlay:
+    text = hv.Text(0.5, 0.5, NOTHING).opts(color=look.text, backend="bokeh")
+    return hv.Overlay([text]).opts(
+        width=width,
+        height=height,
+        xaxis=None,
+        yaxis=None,
+        xlim=(0, 1),
+        ylim=(0, 1),
+        hooks=[_themed(look)],
+        backend="bokeh",
+    )
+
+
+def _themed(look: Theme) -> Any:
+    """Return a hook that colours page, axes, grid and legend of the Bokeh figure."""
+
+    def apply(plot: Any, _: Any) -> None:
+        figure = plot.state
+        figure.background_fill_color = look.background
+        figure.border_fill_color = look.background
+        figure.outline_line_color = look.muted
+        figure.title.text_color = look.text
+        for axis in figure.axis:
+            axis.axis_label_text_color = axis.major_label_text_color = look.text
+            axis.axis_line_color = axis.major_tick_line_color = look.muted
+            axis.minor_tick_line_color = look.muted
+        for grid in figure.grid:
+            grid.grid_line_color, grid.grid_line_alpha = look.muted, 0.25
+        for legend in figure.legend:
+            legend.background_fill_color, legend.background_fill_alpha = look.background, 0.8
+            legend.label_text_color = look.text
+            legend.click_policy = "hide"
+
+    return apply
