@@ -28,7 +28,7 @@ demo:
 # One process: two workers were measured slower on two cores, since torch uses both by itself.
 test: setup
 	$(BIN)/python -m pytest $(PYTEST_ARGS) tests \
-	    $(if $(NOTEBOOKS),--nbval --nbval-cell-timeout=120 \
+	    $(if $(NOTEBOOKS),--nbval --nbval-current-env --nbval-cell-timeout=120 \
 	    --nbval-sanitize-with tests/nbval_sanitize.cfg $(NOTEBOOKS))
 
 lint: setup
