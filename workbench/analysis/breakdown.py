@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from workbench.analysis.summary import Times, times
-from workbench.analysis.window import select
+from workbench.analysis.window import Range, select
 from workbench.trace.core import Source
 
 PARTS = ("compute", "exposed_communication", "exposed_copy", "idle")
@@ -26,6 +26,7 @@ def breakdown(
     step: tuple[int, int] | None = None,
     rank: int | None = None,
     device: int | None = None,
+    within: Range | None = None,
 ) -> pl.DataFrame:
     """Return `rank device part time_ns share`, four rows a (rank, device).
 
@@ -34,7 +35,7 @@ def breakdown(
     """
     rows = [
         {"rank": s.rank, "device": s.device, **row}
-        for s in select(source, window=window, step=step, rank=rank, device=device)
+        for s in select(source, window=window, step=step, rank=rank, device=device, within=within)
         for row in parts(times(s))
     ]
     return pl.DataFrame(rows, schema=SCHEMA)

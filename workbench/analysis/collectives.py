@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from workbench import intervals
-from workbench.analysis.window import Selection, select, spans
+from workbench.analysis.window import Range, Selection, select, spans
 from workbench.trace.core import Source
 from workbench.trace.schema import COMPUTE_KINDS
 
@@ -38,6 +38,7 @@ def collectives(
     step: tuple[int, int] | None = None,
     rank: int | None = None,
     device: int | None = None,
+    within: Range | None = None,
 ) -> pl.DataFrame:
     """Return a row for each collective that starts in the window, in order of start.
 
@@ -48,7 +49,7 @@ def collectives(
     `wait_ns` = last start - own start, `transfer_ns` = last start to own end. Both are null when
     the other ranks' records are missing.
     """
-    chosen = select(source, window=window, step=step, rank=rank, device=device)
+    chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     frames = [_of(s, s.trace.meta.origin_ns - source.origin_ns) for s in chosen]
     if not frames:
         return pl.DataFrame(schema=SCHEMA)

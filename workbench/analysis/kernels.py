@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from workbench.analysis.window import Selection, select
+from workbench.analysis.window import Range, Selection, select
 from workbench.trace import schema
 from workbench.trace.core import Source
 
@@ -30,6 +30,7 @@ def kernels(
     step: tuple[int, int] | None = None,
     rank: int | None = None,
     device: int | None = None,
+    within: Range | None = None,
 ) -> pl.DataFrame:
     """Return a row for each (rank, device, kind, name), by total time.
 
@@ -38,7 +39,7 @@ def kernels(
     that start in the window. Under host execution a row is an operator name: `count` is of
     distinct operators, the durations are those of their segments.
     """
-    chosen = select(source, window=window, step=step, rank=rank, device=device)
+    chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     frames = [_by_name(s) for s in chosen]
     return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from workbench import intervals
-from workbench.analysis.window import Selection, select, spans
+from workbench.analysis.window import Range, Selection, own_time, select, spans
 from workbench.intervals import Times
 from workbench.trace.core import Source, Trace
 
@@ -28,25 +28,29 @@ def ops(
     window: str = "steps",
     step: tuple[int, int] | None = None,
     rank: int | None = None,
+    within: Range | None = None,
 ) -> pl.DataFrame:
     """Return a row for each (rank, operator name), by self device time.
 
     `self_device_ns` is the union of the activities whose launch's innermost operator it is;
     `total_device_ns` includes those of its descendants, so only self times may be added up.
     Operators are those of the window's steps (by launching step), all when it has none.
-    `device_share` is of the sum of self device times.
+    `device_share` is of the sum of self device times. `within` clips device times to a range of
+    the source's time, and keeps the operators that start in it or have device time there.
     """
     frames = []
     for trace in source.ranks:
         if rank is None or trace.meta.rank == rank:
             chosen = select(trace, window=window, step=step)
-            frames.append(_by_name(trace, chosen))
+            frames.append(_by_name(trace, chosen, own_time(trace, source, within)))
     return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
 
 
-def device_times(trace: Trace) -> tuple[Times, Times]:
+def device_times(trace: Trace, within: Range | None = None) -> tuple[Times, Times]:
     """Return self and total device time of each operator, in ns, by row of `trace.ops`."""
     linked = trace.activities.filter(pl.col("op").is_not_null())
+    if within is not None:
+        linked = _clip(linked, within)
     owner = linked["op"].to_numpy().astype(np.int64)
     start, end = spans(linked)
     n = trace.ops.height
@@ -65,9 +69,19 @@ def device_times(trace: Trace) -> tuple[Times, Times]:
     return own, total
 
 
-def _by_name(trace: Trace, chosen: list[Selection]) -> pl.DataFrame:
-    own, total = device_times(trace)
+def _clip(activities: pl.DataFrame, within: Range) -> pl.DataFrame:
+    start = pl.max_horizontal("start_ns", pl.lit(within[0]))
+    end = pl.min_horizontal(pl.col("start_ns") + pl.col("dur_ns"), pl.lit(within[1]))
+    clipped = activities.select("op", start_ns=start, dur_ns=end - start)
+    return clipped.filter(pl.col("dur_ns") > 0)
+
+
+def _by_name(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.DataFrame:
+    own, total = device_times(trace, within)
     frame = trace.ops.with_columns(own=pl.Series(own), total=pl.Series(total))
+    if within is not None:
+        starts = pl.col("start_ns").is_between(*within, closed="left")
+        frame = frame.filter(starts | (pl.col("total") > 0))
     numbers = {k for s in chosen if s.steps is not None for k in s.steps}
     if numbers:
         frame = frame.filter(pl.col("step").is_in(numbers))

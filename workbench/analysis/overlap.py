@@ -7,7 +7,7 @@ import polars as pl
 
 from workbench import intervals
 from workbench.analysis.summary import times
-from workbench.analysis.window import Selection, select, spans
+from workbench.analysis.window import Range, Selection, select, spans
 from workbench.trace import schema
 from workbench.trace.core import Source
 from workbench.trace.schema import COMPUTE_KINDS
@@ -43,6 +43,7 @@ def overlap(
     step: tuple[int, int] | None = None,
     rank: int | None = None,
     device: int | None = None,
+    within: Range | None = None,
 ) -> pl.DataFrame:
     """Return a row for each (rank, device); `overlap_share` = |C ∩ N| / |N|, within the device.
 
@@ -50,7 +51,7 @@ def overlap(
     number. Over several rows the share is the ratio of sums, not the mean of ratios.
     """
     rows = []
-    for chosen in select(source, window=window, step=step, rank=rank, device=device):
+    for chosen in select(source, window=window, step=step, rank=rank, device=device, within=within):
         measured = times(chosen)._asdict()
         whole = measured["communication_ns"]
         rows.append(
@@ -72,12 +73,13 @@ def exposed(
     step: tuple[int, int] | None = None,
     rank: int | None = None,
     device: int | None = None,
+    within: Range | None = None,
 ) -> pl.DataFrame:
     """Return each stretch of N - C with the collective that fills most of it, longest first.
 
     The stretches of a (rank, device) are disjoint and add up to its exposed communication.
     """
-    chosen = select(source, window=window, step=step, rank=rank, device=device)
+    chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     frames = [_stretches(s, s.trace.meta.origin_ns - source.origin_ns) for s in chosen]
     found = pl.concat(frames) if frames else pl.DataFrame(schema=EXPOSED_SCHEMA)
     return found.sort("dur_ns", "start_ns", descending=[True, False])

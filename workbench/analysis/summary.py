@@ -7,7 +7,7 @@ from typing import NamedTuple
 import polars as pl
 
 from workbench import intervals
-from workbench.analysis.window import Selection, select
+from workbench.analysis.window import Range, Selection, select
 from workbench.trace.core import Source
 from workbench.trace.schema import COMPUTE_KINDS, COPY_KINDS
 
@@ -83,13 +83,14 @@ def summary(
     step: tuple[int, int] | None = None,
     rank: int | None = None,
     device: int | None = None,
+    within: Range | None = None,
 ) -> pl.DataFrame:
     """Return the headline figures of each (rank, device); columns as in `COLUMNS`.
 
     A rank whose device activity is unknown has one row of nulls; `meta(source)["reason"]` says why.
     Under host execution the device is null, and so is the count of kernels.
     """
-    chosen = select(source, window=window, step=step, rank=rank, device=device)
+    chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     rows = [_row(s) for s in chosen]
     with_activity = {id(s.trace) for s in chosen}
     rows += [

@@ -13,6 +13,8 @@ from workbench.intervals import Intervals, Times
 from workbench.trace.core import Source, Trace
 
 WINDOWS = ("steps", "host", "all")
+Range = tuple[int, int]
+"""First and last ns of a stretch of time, in the source's time; the last is not part of it."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ def select(
     step: tuple[int, int] | None = None,
     rank: int | None = None,
     device: int | None = None,
+    within: Range | None = None,
 ) -> list[Selection]:
     """Return one selection for each (rank, device) that has activity.
 
@@ -86,18 +89,24 @@ def select(
         host step ranges; `all`: first start to last end of the device's activity.
     step
         First and last step number (both included) to narrow `steps` and `host` to.
+    within
+        Start and end, in ns of the source's time, to cut the window to: durations are clipped to
+        it, and an activity counts when its start lies in it. `Selection.steps` stays as it was.
 
     Raises
     ------
     UsageError
-        An unknown window, or a rank, device or step that the source does not have.
+        An unknown window, a range whose end lies before its start, or a rank, device or step that
+        the source does not have.
     """
     if window not in WINDOWS:
         raise unknown_name("window", window, WINDOWS)
     if step is not None and window == "all":
         raise UsageError("--step narrows the windows steps and host, and --window is all.")
+    if within is not None and within[1] < within[0]:
+        raise UsageError(f"within must be (start_ns, end_ns) in order, not {within}.")
     found = [
-        _selection(trace, number, window, step)
+        _selection(trace, number, window, step, own_time(trace, source, within))
         for trace in source.ranks
         if rank is None or trace.meta.rank == rank
         for number in _devices(trace)
@@ -126,8 +135,18 @@ def _devices(trace: Trace) -> list[int | None]:
     return trace.activities["device"].unique().sort().to_list()
 
 
+def own_time(trace: Trace, source: Source, within: Range | None) -> Range | None:
+    """Shift a range of the source's time to that of one of its traces."""
+    shift = trace.meta.origin_ns - source.origin_ns
+    return None if within is None else (within[0] - shift, within[1] - shift)
+
+
 def _selection(
-    trace: Trace, device: int | None, window: str, step: tuple[int, int] | None
+    trace: Trace,
+    device: int | None,
+    window: str,
+    step: tuple[int, int] | None,
+    within: Range | None,
 ) -> Selection:
     activities = trace.activities.filter(pl.col("device").eq_missing(device))
     steps = trace.steps.filter(pl.col("device").eq_missing(device) & pl.col("complete"))
@@ -138,6 +157,8 @@ def _selection(
     else:
         numbers = tuple(steps["step"])
         inside = _union(steps, "host_" if window == "host" else "")
+    if within is not None:
+        inside = intervals.clip(inside, *within)
     start, end = spans(activities)
     touches = (intervals.covered(inside, start, end) > 0) | intervals.contains(inside, start)
     return Selection(
