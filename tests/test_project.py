@@ -32,13 +32,16 @@ PUBLIC_NAMES = {
     "Trace",
     "__version__",
     "breakdown",
+    "collectives",
+    "exposed",
     "kernels",
     "open",
     "ops",
+    "overlap",
     "steps",
     "summary",
 }
-VERBS: set[str] = set()
+VERBS = {"doctor", "record", "runs", "show", "workloads"}
 TABLES = {
     "activities": "id kind family name device stream start_ns dur_ns launch op step phase "
     "graph_node grid block registers shared_bytes occupancy bytes source",

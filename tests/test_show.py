@@ -1,0 +1,117 @@
+"""`workbench show` as a user calls it, and what it can name."""
+
+import json
+
+import polars as pl
+import pytest
+from tinytrace import call, kernel, op, step, write
+from typer.testing import CliRunner
+
+from workbench import cli, show
+from workbench.errors import UsageError, WorkbenchError
+from workbench.trace import schema
+
+
+@pytest.fixture
+def trace(tmp_path):
+    return write(
+        tmp_path,
+        [step(3, 0, 50), op("aten::mm", 5, 20), call("cudaLaunchKernel", 10, 2, 1),
+         kernel("gemm", 20, 10, 1), kernel("relu", 32, 3)],
+    )  # fmt: skip
+
+
+def run(*args):
+    result = CliRunner().invoke(cli.app, ["show", *map(str, args)], standalone_mode=False)
+    if result.exception:
+        raise result.exception
+    return result.stdout
+
+
+def test_json_has_rows_meta_and_problems(trace):
+    out = json.loads(run(trace, "--window", "all", "--json"))
+    assert set(out) == {"rows", "meta", "problems"}
+    (row,) = out["rows"]
+    # gemm 20-30 and relu 32-35: window 15, busy 13
+    assert (row["window_ns"], row["busy_ns"], row["idle_ns"], row["kernels"]) == (
+        15_000, 13_000, 2_000, 2,
+    )  # fmt: skip
+    assert out["meta"]["window"] == "all"
+    assert set(out["meta"]) == {
+        "format", "ranks", "world_size", "window", "truncated", "producer", "events", "reason",
+    }  # fmt: skip
+
+
+def test_columns_of_the_summary_are_the_contract(trace):
+    out = json.loads(run(trace, "--json"))
+    assert list(out["rows"][0]) == [
+        "rank", "device", "device_kind", "window_ns", "busy_ns", "compute_ns", "communication_ns",
+        "overlap_ns", "exposed_communication_ns", "copy_ns", "exposed_copy_ns", "idle_ns",
+        "kernels", "collectives", "copies", "steps",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", show.names())
+def test_every_name_prints(trace, name):
+    assert run(trace, name)
+
+
+def test_sort_top_and_columns(trace):
+    text = run(trace, "kernels", "--window", "all", "--sort", "min_ns", "--top", "1", "--columns",
+               "name,count", "--csv")  # fmt: skip
+    assert text == "name,count\ngemm,1\n"
+
+
+def test_a_table_with_the_name_of_an_analysis(trace):
+    rows = json.loads(run(trace, "table:ops", "--json"))["rows"]
+    assert rows[0]["name"] == "aten::mm"
+    assert set(rows[0]) == set(schema.TABLES["ops"])
+
+
+def test_parquet(trace, tmp_path):
+    out = tmp_path / "k.parquet"
+    run(trace, "activities", "-o", out)
+    assert pl.read_parquet(out).height == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["kernel"], "did you mean kernels"),
+        (["kernels", "--sort", "totl_ns"], "did you mean total_ns"),
+        (["kernels", "--columns", "name,x"], "no column named 'x'"),
+        (["ops", "--device", "0"], "ops does not take --device"),
+        (["activities", "--window", "all"], "does not take --window"),
+        (["launches", "--device", "0"], "has no device"),
+        (["steps", "--step", "x"], "is not A:B"),
+        (["steps", "--step", "5:3"], "did you mean 3:5"),
+        (["kernels", "--top", "-1"], "no count of rows"),
+        (["--rank", "4"], "no activity of rank 4"),
+    ],
+)
+def test_a_wrong_word_gets_a_sentence(trace, args, words):
+    with pytest.raises(WorkbenchError, match=words):
+        run(trace, *args)
+
+
+def test_a_broken_file_ends_in_one_sentence_and_exit_2(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "broken.json"
+    path.write_text('{"traceEvents": [{"ph"')
+    monkeypatch.setattr("sys.argv", ["workbench", "show", str(path)])
+    with pytest.raises(SystemExit) as e:
+        cli.main()
+    assert e.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "ends early" in captured.err
+
+
+@pytest.mark.parametrize(("text", "want"), [("3", (3, 3)), ("3:5", (3, 5))])
+def test_step_range(text, want):
+    assert show.step_range(text) == want
+
+
+def test_a_range_of_nothing_is_refused():
+    with pytest.raises(UsageError, match="A:B"):
+        show.step_range(":")
