@@ -150,7 +150,7 @@ def _version(package: str) -> str | None:
 
 
 def _last_line(error: BaseException) -> str:
-    return traceback.format_exception_only(type(error), error)[-1].strip()
+    return " ".join(traceback.format_exception_only(type(error), error)[-1].split())
 
 
 def _fail(events: Events, sentence: str) -> None:

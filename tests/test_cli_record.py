@@ -1,0 +1,196 @@
+"""The verbs around recording, as a user types them; training runs on the fake torch."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workbench import cli
+from workbench.capture import folder
+
+FAKE = Path(__file__).parent / "capture" / "fake"
+LOOP = str(FAKE / "loop.py")
+SHORT = ["--warmup", "1", "--untraced", "1", "--steps", "2"]
+
+
+@pytest.fixture
+def workbench(tmp_path, monkeypatch, capsys):
+    """Run the command line in a folder of its own; return exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(FAKE))
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["workbench", *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        printed = capsys.readouterr()
+        return caught.value.code or 0, printed.out, printed.err
+
+    return run
+
+
+def child(*words, cwd):
+    env = {**os.environ, "PYTHONPATH": str(FAKE)}
+    command = [sys.executable, "-m", "workbench.cli", *words]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=cwd, env=env, text=True, **pipes)
+
+
+def test_a_script_is_recorded_with_its_own_arguments(workbench, tmp_path):
+    code, out, err = workbench(
+        "record", "--script", LOOP, *SHORT, "-o", "R", "--", "999", "--steps", "7"
+    )
+    assert code == 0, err
+    assert out == f"{tmp_path / 'R'}\n"
+    lines = [line.split() for line in err.splitlines()]
+    assert ["traced", "2/2"] in [line[:2] for line in lines]
+    assert [line[3] for line in lines if line[:2] == ["traced", "2/2"]] == ["ms"]
+    assert folder.read(tmp_path / "R").manifest["plan"]["arguments"] == ["999", "--steps", "7"]
+
+
+def test_a_failed_recording_is_one_sentence_and_exit_2(workbench, tmp_path):
+    code, out, err = workbench("record", "--script", LOOP, *SHORT, "-o", "R", "--", "9", "raise")
+    assert (code, out) == (2, "")
+    log = tmp_path / "R" / "log.txt"
+    assert err.splitlines()[-1] == f"workbench: ValueError: loss is nan [log: {log}]"
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["record"], "either a workload (gpt) or a script"),
+        (["record", "gtp"], "did you mean gpt?"),
+        (["record", "gpt", "extra"], "--set KEY=VALUE"),
+        (["record", "gpt", "--set", "layer=2"], "did you mean layers?"),
+        (["record", "gpt", "--set", "layers"], "not of the form KEY=VALUE"),
+        (["record", "gpt", "--set", "heads=3"], "hidden=128 is not divisible by heads=3"),
+        (["record", "gpt", "--steps", "many"], "--steps"),
+        (["record", "gpt", "--stepz", "3"], "--stepz"),
+        (["record", "gpt", "--python", "/nowhere/python"], "is not a program"),
+        (["record", "--script", "/nowhere.py"], "no script at /nowhere.py"),
+        (["nonsense"], "nonsense"),
+        (["workloads", "gtp"], "did you mean gpt?"),
+        (["workloads", "--json", "--csv"], "exclude each other"),
+        (["workloads", "-o", "x.csv"], ".parquet"),
+        (["runs", "--delete", "../x"], "no runs in runs"),
+        (["runs", "--rename", "a", "b", "--delete", "c"], "exclude each other"),
+    ],
+)
+def test_a_wrong_command_is_one_sentence_and_exit_2(workbench, words, sentence):
+    code, out, err = workbench(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("workbench: ")
+    assert err.count("\n") == 1
+    assert sentence in err
+
+
+def make(path, **content):
+    path.mkdir(parents=True)
+    (path / "run.json").write_text(json.dumps({"schema_version": 1, **content}))
+
+
+def test_runs_are_listed_renamed_and_deleted(workbench, tmp_path):
+    steps = [
+        {"rank": 0, "index": i, "phase": phase, "dur_ns": time}
+        for i, (phase, time) in enumerate([("untraced", 100), ("traced", 120), ("traced", 130)])
+    ]
+    make(tmp_path / "runs" / "a", status="done", started="1", steps=steps, workload="gpt")
+    make(tmp_path / "runs" / ".b.partial", status="running", started="2", plan="odd", steps=3)
+    code, out, _ = workbench("runs", "--json")
+    rows = json.loads(out)["rows"]
+    assert code == 0
+    assert [(r["name"], r["status"], r["step_ns"]) for r in rows] == [
+        ("a", "done", 125.0),
+        ("b", "interrupted", None),
+    ]
+    assert rows[0]["overhead_pct"] == pytest.approx(25.0)
+    assert workbench("runs", "--rename", "a", "c")[:2] == (0, f"{Path('runs') / 'c'}\n")
+    assert workbench("runs", "--delete", "b")[0] == 0
+    assert [entry.name for entry in (tmp_path / "runs").iterdir()] == ["c"]
+
+
+def test_workloads_lists_presets_and_parameters(workbench):
+    rows = json.loads(workbench("workloads", "--json")[1])["rows"]
+    assert [(row["workload"], row["preset"]) for row in rows] == [
+        ("gpt", "tiny"),
+        ("gpt", "small"),
+        ("gpt", "full"),
+    ]
+    rows = {
+        row["parameter"]: row
+        for row in json.loads(workbench("workloads", "gpt", "--json")[1])["rows"]
+    }
+    assert (rows["layers"]["full"], rows["layers"]["minimum"]) == ("32", "1")
+    assert rows["precision"]["choices"] == "fp32, bf16"
+
+
+def test_doctor_names_the_fix_of_what_is_missing(workbench, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(FAKE / "no_torch"))
+    rows = {row["check"]: row for row in json.loads(workbench("doctor", "--json")[1])["rows"]}
+    assert rows["python"]["state"] == "ok"
+    assert rows["torch"]["state"] == "missing"
+    assert "No module named 'torch'" in rows["torch"]["found"]
+    assert "pip install torch" in rows["torch"]["fix"]
+    assert {"gpu", "gpu counters", "chromium", "disk"} <= set(rows)
+
+
+def test_version_and_help(workbench):
+    from workbench.version import __version__
+
+    assert workbench("--version")[1] == f"workbench {__version__}\n"
+    code, out, _ = workbench()
+    assert code == 0
+    assert all(verb in out for verb in ("record", "runs", "doctor", "workloads"))
+
+
+def test_version_loads_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['workbench', '--version']\n"
+        "from workbench import cli\n"
+        "try: cli.main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'polars', 'psutil', 'numpy', 'rich'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_cancels_the_run_and_exits_130(tmp_path, gone_after, number):
+    words = ["record", "--script", LOOP, "--untraced", "100000", "-o", "R", "--", "100000"]
+    process = child(*words, cwd=tmp_path)
+    while not process.stderr.readline().startswith("untraced"):
+        pass
+    pid = folder.read(tmp_path / ".R.partial").manifest["processes"][0]["pid"]
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == ""
+    assert "cancelled in phase untraced" in err
+    assert "Traceback" not in err
+    assert folder.read(tmp_path / "R").status == "cancelled"
+    assert gone_after(pid)
+
+
+@pytest.fixture
+def gone_after():
+    def check(pid):
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    return check
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    process = child("workloads", "gpt", cwd=tmp_path)
+    process.stdout.close()
+    assert process.stderr.read().count("Traceback") == 0
+    assert process.wait(30) == 0
+    process.stderr.close()

@@ -1,0 +1,346 @@
+"""The command line: `workbench VERB`. Each verb imports what it needs when it runs.
+
+Exit 0; 1 for a gate that failed; 2 for a usage or input error, with one sentence on standard
+error; 130 when interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.errors import CaptureError, UsageError, WorkbenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+    from workbench.capture import CapturePlan, Progress, Run
+
+_INTERRUPTED = 130
+_USAGE = 2
+_MS = 1e3
+# Typer may carry its own copy of click: its exceptions are reached through what it exports.
+_ClickError: Any = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="workbench",
+    help="Record AI-training runs and see where the step goes.",
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+# ---- options that verbs share -------------------------------------------------------------
+# A verb that prints a table takes `as_json: AsJson = False, as_csv: AsCsv = False,
+# out: OutFile = None` and ends in `print_table(...)`.
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+OutFile = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Write to this .parquet file instead.")
+]
+RunsDir = Annotated[Path, typer.Option("--runs-dir", help="The folder that holds run folders.")]
+
+
+def print_table(
+    frame: pl.DataFrame,
+    *,
+    meta: dict[str, Any],
+    problems: pl.DataFrame | None = None,
+    as_json: bool = False,
+    as_csv: bool = False,
+    out: Path | None = None,
+    title: str | None = None,
+) -> None:
+    """Print a verb's table; a reader that has gone away is no error."""
+    from workbench.output import emit
+
+    try:
+        emit(frame, meta=meta, problems=problems, json=as_json, csv=as_csv, out=out, title=title)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit from None
+
+
+# ---- verbs --------------------------------------------------------------------------------
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        from workbench.version import __version__
+
+        typer.echo(f"workbench {__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def record(  # noqa: PLR0917 - typer reads the order of arguments from the signature
+    subject: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="WORKLOAD | -- ARGS", help="A workload, or a script's arguments."),
+    ] = None,
+    script: Annotated[
+        Path | None, typer.Option(help="Record this script of yours, instead of a workload.")
+    ] = None,
+    preset: Annotated[str, typer.Option(help="Preset of the workload.")] = "tiny",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a parameter (repeatable)."),
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="Precision of the workload.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    ranks: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    warmup: Annotated[int, typer.Option(help="Most warm-up steps.")] = 10,
+    untraced: Annotated[int, typer.Option(help="Steps timed without the profiler.")] = 5,
+    steps: Annotated[int, typer.Option(help="Traced steps.")] = 5,
+    *,
+    stacks: Annotated[bool, typer.Option("--stacks", help="Record Python stacks.")] = False,
+    shapes: Annotated[bool, typer.Option(help="Record tensor shapes.")] = True,
+    memory: Annotated[bool, typer.Option(help="Record allocations.")] = True,
+    python: Annotated[
+        Path | None, typer.Option(help="Interpreter of the training environment.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds after which the run is ended.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The run folder to make.")
+    ] = None,
+    runs_dir: RunsDir = Path("runs"),
+) -> None:
+    """Run a workload, or --script FILE -- ARGS, under the profiler; print its run folder."""
+    from workbench.capture import CapturePlan
+    from workbench.workloads import split_settings
+
+    plan = CapturePlan(
+        workload=_workload(subject, script),
+        preset=preset,
+        overrides=split_settings(settings or []),
+        precision=precision,
+        script=script,
+        arguments=tuple(subject or ()) if script else (),
+        device=device,
+        ranks=ranks,
+        warmup=warmup,
+        untraced=untraced,
+        steps=steps,
+        shapes=shapes,
+        memory=memory,
+        stacks=stacks,
+        python=python,
+        timeout_s=timeout,
+        out=out,
+        runs_dir=runs_dir,
+    )
+    _record(plan)
+
+
+@app.command()
+def runs(
+    rename: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="OLD NEW", help="Rename a run.")
+    ] = None,
+    delete: Annotated[str | None, typer.Option(metavar="NAME", help="Delete a run.")] = None,
+    runs_dir: RunsDir = Path("runs"),
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """List run folders with their status, rename one, or delete one."""
+    from workbench.capture import folder, listing
+
+    if rename is not None and delete is not None:
+        raise UsageError("--rename and --delete exclude each other; give one of them.")
+    if rename is not None:
+        typer.echo(folder.rename(runs_dir, *rename))
+    elif delete is not None:
+        typer.echo(f"deleted {folder.delete(runs_dir, delete)}", err=True)
+    else:
+        table = listing.frame(folder.list_runs(runs_dir))
+        meta = {"runs_dir": str(runs_dir)}
+        print_table(table, meta=meta, as_json=as_json, as_csv=as_csv, out=out)
+
+
+@app.command()
+def doctor(
+    python: Annotated[
+        Path | None, typer.Option(help="Interpreter of the training environment.")
+    ] = None,
+    runs_dir: RunsDir = Path("runs"),
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """Say what this machine can record, and what is missing with its fix."""
+    from workbench.capture.doctor import examine
+
+    print_table(examine(runs_dir, python), meta={}, as_json=as_json, as_csv=as_csv, out=out)
+
+
+@app.command()
+def workloads(
+    name: Annotated[str | None, typer.Argument(help="Show the parameters of this one.")] = None,
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """List workloads with their presets; of one workload, its parameters."""
+    from workbench.workloads.listing import parameters, presets
+
+    table = presets() if name is None else parameters(name)
+    print_table(table, meta={"workload": name}, as_json=as_json, as_csv=as_csv, out=out)
+
+
+@app.command()
+def show(  # noqa: PLR0917 - typer reads the order of arguments from the signature
+    source: Annotated[
+        Path, typer.Argument(help="A run folder, a trace file or a folder of ranks.")
+    ],
+    name: Annotated[str, typer.Argument(help="An analysis or a table.")] = ("summary"),
+    window: Annotated[
+        str | None, typer.Option(help="steps, host or all: which stretch of time counts.")
+    ] = None,
+    step: Annotated[str | None, typer.Option(metavar="A:B", help="Only steps A to B.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
+    device: Annotated[int | None, typer.Option(help="Only this device.")] = None,
+    top: Annotated[int | None, typer.Option(help="Only the first N rows.")] = None,
+    sort: Annotated[str | None, typer.Option(help="Sort by this column.")] = None,
+    columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """Print an analysis or a table of a recording.
+
+    Analyses: summary, breakdown, steps, kernels, ops, overlap, exposed, collectives, roofline.
+    Tables: activities, launches, ranges, frames, memory, counters, problems, table:ops,
+    table:steps, table:collectives.
+    """
+    from workbench import show as shown
+    from workbench.analysis.summary import meta
+    from workbench.trace.open import open_source
+
+    opened = open_source(source)
+    choice = shown.Choice(
+        window=window,
+        step=shown.step_range(step) if step is not None else None,
+        rank=rank,
+        device=device,
+    )
+    found = shown.frame(opened, name, choice)
+    table = shown.arrange(found, top=top, sort=sort, columns=columns)
+    about = meta(opened, window=window or "steps")
+    problems = shown.frame(opened, "problems", shown.Choice(rank=None))
+    if not (as_json or out):
+        about = {n: about[n] for n in ("window", "reason")} | {
+            "truncated": about["truncated"] or None
+        }
+    print_table(table, meta=about, problems=problems, as_json=as_json, as_csv=as_csv, out=out)
+
+
+# ---- recording ----------------------------------------------------------------------------
+
+
+def _workload(subject: list[str] | None, script: Path | None) -> str | None:
+    """Return the one word that names a workload; with --script all words are its arguments."""
+    if script is not None or not subject:
+        return None
+    if len(subject) > 1:
+        raise UsageError(
+            f"{subject[1]!r} is too much after the workload {subject[0]!r}; "
+            "a parameter is changed with --set KEY=VALUE."
+        )
+    return subject[0]
+
+
+def _record(plan: CapturePlan) -> None:
+    from workbench.capture import record as start
+
+    run = start(plan, on_event=_print_progress)
+    with _ends_as_interrupts():
+        status = _wait(run)
+    if status == "cancelled":
+        typer.echo(f"workbench: {run.error} What there is lies in {run.path}.", err=True)
+        raise typer.Exit(_INTERRUPTED)
+    if status == "failed":
+        raise CaptureError(f"{run.error} [log: {run.path / 'log.txt'}]")
+    typer.echo(run.path)
+
+
+@contextmanager
+def _ends_as_interrupts() -> Iterator[None]:
+    """Treat a closed terminal and SIGTERM like Ctrl-C, so that the run is cancelled cleanly."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _wait(run: Run) -> str:
+    """Wait for the run; Ctrl-C cancels it, a second one ends it by force."""
+    while run.status == "running":
+        try:
+            run.wait()
+        except KeyboardInterrupt:
+            typer.echo("cancelling; once more ends it by force", err=True)
+            run.cancel()
+    return run.status
+
+
+def _print_progress(progress: Progress) -> None:
+    if progress.rank or progress.phase in ("done", "failed", "cancelled"):
+        return
+    parts = [f"{progress.phase:<8}"]
+    if progress.step is not None:
+        parts.append(f"{progress.step}/{progress.of}")
+    if progress.seconds is not None:
+        parts.append(f"{_MS * progress.seconds:.4g} ms")
+    if progress.message is not None:
+        parts.append(progress.message)
+    typer.echo("  ".join(parts), err=True)
+
+
+# ---- entry --------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Run the command line; every error on purpose is one sentence and exit 2."""
+    try:
+        code = app(standalone_mode=False)
+    except WorkbenchError as error:
+        _fail(str(error))
+    except typer.Abort:
+        raise SystemExit(_INTERRUPTED) from None
+    except _ClickError as error:
+        _fail(f"{error.format_message().rstrip('.')}; see workbench --help.")
+    else:
+        raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _fail(sentence: str) -> None:
+    typer.echo(f"workbench: {sentence}", err=True)
+    raise SystemExit(_USAGE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""One way to print a table: aligned text, one JSON object, CSV, or a Parquet file.
+
+Standard output holds the table alone; what is said about it goes to standard error.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import polars as pl
+
+from workbench import units
+from workbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rich.console import Console
+
+_WIDEST_CELL = 60
+_GAP = 2
+_NARROWEST = 20
+_EXACT = 2**53
+
+
+def emit(
+    frame: pl.DataFrame,
+    *,
+    meta: Mapping[str, Any],
+    problems: pl.DataFrame | None = None,
+    json: bool = False,
+    csv: bool = False,
+    out: Path | None = None,
+    title: str | None = None,
+) -> None:
+    """Print a table, or write it to a Parquet file; UsageError for two forms at once.
+
+    JSON is one object with `rows`, `meta` and `problems`; integers are exact, unknown is null.
+    """
+    if json + csv + (out is not None) > 1:
+        raise UsageError("--json, --csv and -o exclude each other; give one of them.")
+    if out is not None:
+        _write_parquet(frame, out, meta, problems)
+        print(f"{frame.height} rows in {out}", file=sys.stderr)  # noqa: T201
+    elif json:
+        sys.stdout.write(as_json(frame, meta, problems) + "\n")
+    elif csv:
+        sys.stdout.write(_flat(frame).write_csv())
+    else:
+        _print_text(frame, title)
+    if not json:
+        _print_notes(meta, problems)
+    sys.stdout.flush()
+
+
+def as_json(
+    frame: pl.DataFrame, meta: Mapping[str, Any], problems: pl.DataFrame | None = None
+) -> str:
+    """Return one JSON object with `rows`, `meta` and `problems`."""
+    rows = [] if problems is None else problems.to_dicts()
+    whole = {"rows": frame.to_dicts(), "meta": dict(meta), "problems": rows}
+    return json.dumps(_plain(whole), ensure_ascii=False, allow_nan=False)
+
+
+def text_table(frame: pl.DataFrame, *, width: int, title: str | None = None) -> str:
+    """Return the table as text of at most `width` columns.
+
+    A table that is wider is cut into blocks, each with the first column again: no column is left
+    out, and none is squeezed until it cannot be read.
+    """
+    from rich.console import Console
+
+    console = Console(width=width, highlight=False, markup=False, color_system=None)
+    with console.capture() as capture:
+        _render(frame, console, title)
+    return capture.get()
+
+
+def cell(name: str, value: Any) -> str:
+    """Return one value as text, with the unit that its column's name says; null is '-'."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return _number(name, value)
+    if isinstance(value, list | dict):
+        value = json.dumps(_plain(value), ensure_ascii=False)
+    text = str(value)
+    # Names come from foreign files; an escape sequence in one must not reach the terminal.
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def header(name: str) -> str:
+    """Return a column's heading: units that stand in the cells are left out."""
+    for suffix in ("_ns", "_bytes"):
+        if name.endswith(suffix) and name != suffix:
+            return name.removesuffix(suffix)
+    return name
+
+
+def _number(name: str, value: float) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "-"
+    if name.endswith("_ns"):
+        return units.duration(value)
+    if name.endswith("_bytes") or name == "bytes":
+        return units.decimal(value, "B")
+    if isinstance(value, int) or (value.is_integer() and abs(value) < _EXACT):
+        return str(int(value))
+    return f"{value:.4g}"
+
+
+def _print_text(frame: pl.DataFrame, title: str | None) -> None:
+    from rich.console import Console
+
+    console = Console(width=_width(sys.stdout), highlight=False, markup=False)
+    # Written by hand: rich answers a reader that has gone with an exit of its own.
+    with console.capture() as capture:
+        _render(frame, console, title)
+    sys.stdout.write(capture.get())
+
+
+def _width(stream: TextIO) -> int:
+    """Width of the terminal, or of nothing in particular: a pipe has no edge to fold at."""
+    if stream.isatty() or os.environ.get("COLUMNS"):
+        return max(_NARROWEST, shutil.get_terminal_size().columns)
+    return 1 << 16
+
+
+def _render(frame: pl.DataFrame, console: Console, title: str | None) -> None:
+    columns = {
+        name: [cell(name, value) for value in frame[name].to_list()] for name in frame.columns
+    }
+    if title:
+        console.print(title, style="bold", soft_wrap=True)
+    for number, names in enumerate(_blocks(columns, console.width)):
+        if number:
+            console.print()
+        _render_block({name: columns[name] for name in names}, frame.schema, console)
+    if frame.is_empty():
+        console.print("(no rows)")
+
+
+def _render_block(columns: dict[str, list[str]], schema: pl.Schema, console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for name in columns:
+        justify: Any = "right" if schema[name].is_numeric() else "left"
+        table.add_column(
+            Text(header(name)), justify=justify, overflow="fold", max_width=_WIDEST_CELL
+        )
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*(Text(text) for text in row))
+    console.print(table)
+
+
+def _blocks(columns: dict[str, list[str]], width: int) -> list[list[str]]:
+    """Cut columns into blocks that fit; each block after the first begins with column one."""
+    blocks: list[list[str]] = []
+    used = 0
+    first = next(iter(columns), None)
+    for name, cells in columns.items():
+        wanted = _column_width(name, cells)
+        if not blocks:
+            blocks.append([name])
+            used = wanted
+        elif used + _GAP + wanted <= width:
+            blocks[-1].append(name)
+            used += _GAP + wanted
+        elif first is not None and len(blocks[-1]) == 1:
+            blocks[-1].append(name)  # nothing fits beside column one: fold rather than repeat it
+            used = width
+        else:
+            blocks.append([str(first), name])
+            used = _column_width(str(first), columns[str(first)]) + _GAP + wanted
+    return blocks
+
+
+def _column_width(name: str, cells: list[str]) -> int:
+    from rich.cells import cell_len
+
+    return min(_WIDEST_CELL, max(map(cell_len, [header(name), *cells])))
+
+
+def _print_notes(meta: Mapping[str, Any], problems: pl.DataFrame | None) -> None:
+    known = {key: value for key, value in meta.items() if value is not None}
+    notes = [f"{key}: {cell(key, value)}" for key, value in known.items()]
+    if notes:
+        sys.stderr.write("; ".join(notes) + "\n")
+    for row in [] if problems is None else problems.to_dicts():
+        code, effect, example = (
+            cell(key, row.get(key)) for key in ("code", "effect", "first_example")
+        )
+        sys.stderr.write(f"problem {code} ({row.get('count')}): {effect} First: {example}\n")
+
+
+def _write_parquet(
+    frame: pl.DataFrame, out: Path, meta: Mapping[str, Any], problems: pl.DataFrame | None
+) -> None:
+    if out.suffix != ".parquet":
+        raise UsageError(f"{out} does not end in .parquet, the one form that -o writes.")
+    rows = [] if problems is None else problems.to_dicts()
+    about = {"meta": json.dumps(_plain(dict(meta))), "problems": json.dumps(_plain(rows))}
+    part = out.with_name(f".{out.name}.part")
+    try:
+        frame.write_parquet(part, metadata=about)
+        part.replace(out)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        reason = error.strerror or error
+        raise UsageError(f"{out} cannot be written: {reason}.") from None
+
+
+def _flat(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame with nested columns as JSON text, which CSV can hold."""
+    flat = {
+        name: [None if v is None else json.dumps(_plain(v)) for v in frame[name].to_list()]
+        for name, dtype in frame.schema.items()
+        if dtype.is_nested()
+    }
+    return frame.with_columns(pl.Series(n, v, dtype=pl.String()) for n, v in flat.items())
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold; NaN and infinity are unknown, so null."""
+    convert: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
+        ((bool, int, str), lambda v: v),
+        (float, lambda v: v if math.isfinite(v) else None),
+        (dict, lambda v: {str(k): _plain(x) for k, x in v.items()}),
+        ((list, tuple, set, frozenset), lambda v: [_plain(x) for x in v]),
+        ((dt.datetime, dt.date, dt.time), lambda v: v.isoformat()),
+    )
+    if value is None:
+        return None
+    for kinds, function in convert:
+        if isinstance(value, kinds):
+            return function(value)
+    if hasattr(value, "items"):
+        return {str(k): _plain(x) for k, x in value.items()}
+    return str(value)
