@@ -28,7 +28,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, Playwright, sync_playwright
 
 CHROMIUM_FLAGS = [
     "--no-sandbox",
@@ -179,6 +179,26 @@ class LabPage:
             self.faults.append(f"request to another machine: {url[:200]}")
 
 
+class _Playwright:
+    """The one driver that all browsers of this process share: its sync form cannot run twice."""
+
+    driver: Playwright | None = None
+    users = 0
+
+    @classmethod
+    def acquire(cls) -> Playwright:
+        cls.driver = cls.driver or sync_playwright().start()
+        cls.users += 1
+        return cls.driver
+
+    @classmethod
+    def release(cls) -> None:
+        cls.users -= 1
+        if not cls.users and cls.driver:
+            cls.driver.stop()
+            cls.driver = None
+
+
 class Browser(AbstractContextManager["Browser"]):
     """A headless Chromium; `page` gives a tab in a fresh profile."""
 
@@ -188,8 +208,7 @@ class Browser(AbstractContextManager["Browser"]):
         self.executable = executable or os.environ.get("WORKBENCH_CHROMIUM") or _chromium()
 
     def __enter__(self) -> Self:
-        self.playwright = sync_playwright().start()
-        self.chromium = self.playwright.chromium.launch(
+        self.chromium = _Playwright.acquire().chromium.launch(
             executable_path=self.executable, headless=True, args=CHROMIUM_FLAGS
         )
         return self
@@ -213,7 +232,7 @@ class Browser(AbstractContextManager["Browser"]):
 
     def __exit__(self, *exc: object) -> None:
         self.chromium.close()
-        self.playwright.stop()
+        _Playwright.release()
 
 
 class Lab(Browser):

@@ -265,6 +265,7 @@ def _sentence(look: Theme, width: int, height: int) -> hv.Overlay:
         yaxis=None,
         xlim=(0, 1),
         ylim=(0, 1),
+        show_grid=False,
         hooks=[_themed(look)],
         backend="bokeh",
     )

@@ -124,6 +124,7 @@ class Timeline extends Picture {
     this.asked = { seq: ++this.seq, at: performance.now() };
     this.model.send({ type: "view", view: this.id, seq: this.seq, base: String(this.base), a, b, width,
       first: Math.max(0, first - ROW_MARGIN), last: Math.min(this.rows.length, last + ROW_MARGIN) });
+    this.root.dataset.busy = "true";
     setTimeout(() => this.draw(), BUSY_AFTER + 20);
   }
   receive(m, buffers) {
@@ -227,8 +228,9 @@ class Timeline extends Picture {
     size.observe(this.root);
     this.leave.push(() => look.disconnect(), () => size.disconnect(), () => clearTimeout(this.settling));
   }
-  resize() {
+  resize() {                   // also the first time that style sheets apply
     this.layout();
+    this.restyle();
     this.changed();
   }
   at(e) {
@@ -346,7 +348,10 @@ class Timeline extends Picture {
     this.tip.style.left = `${p.x + 14 + w > this.width ? Math.max(0, p.x - w - 10) : p.x + 14}px`;
     this.tip.style.top = `${p.y + 16 + h > this.height + 20 ? Math.max(0, p.y - h - 8) : p.y + 16}px`;
   }
-  hideTip() { this.tip.style.display = "none"; this.hovered = null; this.hoverAgain = false; }
+  hideTip() {                  // and drop the answer that may still be on its way
+    this.tip.style.display = "none"; this.hovered = null; this.hoverAgain = false;
+    if (this.hovering) this.hovering.at = null;
+  }
   onKey(e) {
     if (e.ctrlKey || e.metaKey || e.altKey) return;
     const x = this.pointer && this.pointer.x > this.gutter ? this.pointer.x - this.gutter : undefined;

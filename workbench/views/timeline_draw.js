@@ -6,6 +6,7 @@ const BUSY_AFTER = 400;       // ms until the status says that the kernel is bus
 const SMALL = "11px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
+const BOILERPLATE = /^void |\(anonymous namespace\)::|^(void )?(at::native::|cutlass::Kernel2?<)+/g;
 const clamp = (v, lo, hi) => Math.max(lo, Math.min(hi, v));
 const floorBig = (v) => BigInt(Math.floor(v));
 
@@ -24,9 +25,14 @@ function array(buffer, Type) { // buffers arrive at any alignment, so they are c
   const u = ArrayBuffer.isView(buffer) ? buffer : new Uint8Array(buffer);
   return new Type(u.buffer.slice(u.byteOffset, u.byteOffset + u.byteLength));
 }
-function rgb(colour) {
+function rgb(colour) {        // as canvases write colours: #rrggbb or rgba(r, g, b, a)
+  if (colour[0] !== "#") return colour.match(/[\d.]+/g).slice(0, 3).map(Number);
   const n = parseInt(colour.slice(1), 16);
   return [n >> 16, (n >> 8) & 255, n & 255];
+}
+function mix(a, b, share) {
+  const [x, y] = [rgb(a), rgb(b)];
+  return `rgb(${x.map((v, k) => Math.round(v + (y[k] - v) * share))})`;
 }
 const brightness = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b) / 255;
 
@@ -78,9 +84,10 @@ class Picture {
   restyle() {
     const css = getComputedStyle(this.root), g = this.g;
     const value = (name) => { g.fillStyle = "#808080"; g.fillStyle = css.getPropertyValue(name).trim(); return g.fillStyle; };
-    const c = { page: value("--wb-page"), lane: value("--wb-lane"), line: value("--wb-line"),
-      text: value("--wb-text"), muted: value("--wb-muted"), accent: value("--wb-accent") };
-    c.dark = c.page[0] === "#" && brightness(rgb(c.page)) < 0.5;
+    const c = { page: value("--wb-page"), text: value("--wb-text"), muted: value("--wb-muted"), accent: value("--wb-accent") };
+    c.lane = mix(c.page, c.text, 0.05);
+    c.line = mix(c.page, c.text, 0.15);
+    c.dark = brightness(rgb(c.page)) < 0.5;
     c.palette = this.model.get("palette")[c.dark ? "dark" : "light"];
     c.packed = Uint32Array.from(c.palette, (p) => { const [r, g2, b] = rgb(p); return 0xff000000 | (b << 16) | (g2 << 8) | r; });
     c.onto = c.palette.map((p) => (brightness(rgb(p)) > 0.55 ? "#14181f" : "#ffffff"));
@@ -156,10 +163,12 @@ class Picture {
     const shift = this.gutter + (Number(d.base - this.base) - this.a) * s, right = this.gutter + this.plot;
     let reached = -1, row = -1;
     const instants = [];
+    this.shown = 0;
     for (let i = 0; i < d.row.length; i++) {
       const r = this.rows[d.row[i]], x = shift + d.x0[i] * s, w = d.length[i] * s;
       if (d.row[i] !== row) { row = d.row[i]; reached = -1; }
       if (!r.h || x > right || x + w < this.gutter) continue;
+      this.shown++;
       if (!d.length[i]) { instants.push([x, r, d.colours[d.text[i]]]); continue; }
       const a = Math.max(x, this.gutter - 2), b = Math.min(x + Math.max(w, 1), right + 2);
       if (b <= reached) continue;          // a sliver inside a pixel that is painted already
@@ -176,7 +185,7 @@ class Picture {
   }
   drawText(text, a, b, y, colour) {
     const left = Math.max(a, this.gutter) + 4, room = Math.min(b, this.gutter + this.plot) - left - 3;
-    const fits = this.fitted(text.replace(/^void /, ""), room);
+    const fits = this.fitted(text.replace(BOILERPLATE, "").replace(BOILERPLATE, ""), room);
     if (!fits) return;
     this.g.fillStyle = colour;
     this.g.fillText(fits, left, y + 0.5);
@@ -274,10 +283,12 @@ class Picture {
   }
   report() {
     const late = this.asked && performance.now() - this.asked.at > BUSY_AFTER, got = this.got;
-    const n = got && !got.snapshot ? `${got.n.toLocaleString("en")} events · ` : "";
+    // a picture of pixels reaches beyond the edges, so its count holds for the whole extent alone
+    const whole = got && got.b - got.a >= Number(this.extent), n = got && got.kind === "rects" ? this.shown : whole ? got.n : null;
+    const count = n === null || got.snapshot ? "" : `${n.toLocaleString("en")} events · `;
     const wait = !late ? "" : this.answered ? " · the kernel is busy" : " · overview only: the kernel has not answered yet";
     const none = this.lanes.length ? "" : "Nothing to draw: the source has no events. ";
-    this.left.textContent = `${none}${n}${duration(this.span)} shown${wait}`;
+    this.left.textContent = `${none}${count}${duration(this.span)} shown${wait}`;
     Object.assign(this.root.dataset, { kind: got && !got.snapshot ? got.kind : "", busy: String(Boolean(this.asked)) });
   }
 

@@ -1,0 +1,290 @@
+"""The timeline in a real JupyterLab and in a standalone page, driven as a user would."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+from browser.labdrive import Browser, Lab
+from PIL import Image
+from views.generated import many_lanes, training_run
+from views.traces import kernel, trace
+
+from workbench.views import html
+from workbench.views.timeline import Timeline
+
+pytestmark = pytest.mark.browser
+
+TESTS = Path(__file__).resolve().parent.parent
+# a cell that sleeps would not do: JupyterLab 4.6 answers widgets beside it, in a subshell
+SLOW = """import time
+from workbench.views import replies
+quick = replies.view
+def slow(*args):
+    time.sleep(1.5)
+    return quick(*args)
+replies.view = slow"""
+READY = ".wb-timeline[data-kind='bins'][data-busy='false'], [data-kind='rects'][data-busy='false']"
+CANVAS = ".wb-timeline-canvas"
+SHOW = """from views.generated import training_run
+from workbench.views.timeline import Timeline
+w = Timeline(training_run(kernels=8000))
+w"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory, chromium):
+    root = tmp_path_factory.mktemp("lab")
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(c) for c in (SHOW, "import time")]
+    )
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(notebook, root / "timeline.ipynb")
+    with Lab(root, chromium, PYTHONPATH=str(TESTS)) as running:
+        yield running
+
+
+class Driver:
+    """Points at places of one timeline, counted from the left edge of its plot."""
+
+    def __init__(self, page):
+        self.page = page
+        self.page.wait_for_selector(READY, timeout=30_000)
+        self.page.locator(CANVAS).scroll_into_view_if_needed()
+
+    def get(self, expression):
+        """Evaluate JavaScript in which `t` is the timeline."""
+        timeline = "const t = document.querySelector('.wb-timeline').timeline;"
+        return self.page.evaluate(f"() => {{ {timeline} return {expression}; }}")
+
+    def place(self, share, row):
+        """Return the page position of a share of the plot's width, in the middle of a row."""
+        box = self.page.locator(CANVAS).bounding_box()
+        gutter, plot, top = self.get(f"[t.gutter, t.plot, t.rows[{row}].y - t.top]")
+        # whole pixels: the browser hands no others to the page
+        return round(box["x"] + gutter + share * plot), round(box["y"] + 24 + top + 6)
+
+    def settle(self):
+        self.page.wait_for_timeout(80)
+        self.page.wait_for_function(
+            "() => { const t = document.querySelector('.wb-timeline').timeline;"
+            " return !t.asked && !t.frame && !t.hovering; }"
+        )
+
+    def wheel(self, share, row, delta, times=1):
+        self.page.mouse.move(*self.place(share, row))
+        for _ in range(times):
+            self.page.mouse.wheel(0, delta)
+            self.settle()
+
+    def window(self):
+        return self.get("[Number(t.base) + t.a, Number(t.base) + t.b]")
+
+    def tip(self):
+        return self.page.locator(".wb-timeline-tip:visible").all_inner_texts()
+
+    def picture(self):
+        return Image.open(io.BytesIO(self.page.locator(CANVAS).screenshot())).convert("RGB")
+
+
+def kernel_value(book, name):
+    return json.loads(book.run_code(f"import json; print(json.dumps(w.{name}))"))
+
+
+def test_a_session_in_jupyterlab(lab, tmp_path):
+    with lab.page(width=1280) as tab:
+        book = tab.open("timeline.ipynb")
+        book.run_all()
+        t = Driver(tab.page)
+        full, first = t.window(), t.picture()
+        assert len(first.getcolors(1 << 24)) > 10
+        assert t.get("t.got.kind") == "bins"
+
+        # hover asks the kernel while there are pixels; the wheel takes the tooltip away
+        tab.page.mouse.move(*t.place(0.5, 1))
+        tab.page.mouse.move(*t.place(0.501, 1))
+        t.settle()
+        assert "GPU 0 · stream 7" in t.tip()[0]
+        t.wheel(0.5, 1, -300)
+        assert t.tip() == []
+
+        # the time under the pointer stays there
+        left = tab.page.locator(CANVAS).bounding_box()["x"] + t.get("t.gutter")
+        share = (t.place(0.25, 1)[0] - left) / t.get("t.plot")
+        a, b = t.window()
+        at = a + share * (b - a)
+        t.wheel(0.25, 1, -300, times=6)
+        a, b = t.window()
+        assert (b - a) < (full[1] - full[0]) / 20
+        assert a + share * (b - a) == pytest.approx(at, abs=(b - a) * 1e-6)
+        assert t.get("t.got.kind") == "rects"
+        assert t.picture().tobytes() != first.tobytes()
+
+        # a drag moves the picture with the hand
+        a, b = t.window()
+        tab.page.mouse.move(*t.place(0.5, 4))
+        tab.page.mouse.down()
+        tab.page.mouse.move(*t.place(0.7, 4), steps=5)
+        tab.page.mouse.up()
+        t.settle()
+        assert t.window()[0] == pytest.approx(a - 0.2 * (b - a), abs=(b - a) * 0.01)
+
+        # a click selects in the kernel what the tooltip named
+        x = t.get("""(() => { const d = t.got; let i = d.row.findIndex((r, i) => r === 1
+            && t.xOf(d.start[i]) > t.gutter + 0.4 * t.plot);
+            return (t.xOf(d.start[i]) + t.xOf(d.start[i] + d.dur[i])) / 2 - t.gutter; })()""")
+        share = x / t.get("t.plot")
+        tab.page.mouse.move(*t.place(share, 1))
+        tab.page.mouse.move(*t.place(share, 1), steps=2)
+        named = t.tip()[0].splitlines()[0]
+        tab.page.mouse.click(*t.place(share, 1))
+        t.settle()
+        assert kernel_value(book, "selected")["table"] == "activities"
+        assert kernel_value(book, "mark")["text"] == named
+        assert "Selected" in tab.page.locator(".wb-timeline-live").inner_text()
+
+        # Shift and a drag measure
+        tab.page.keyboard.down("Shift")
+        tab.page.mouse.move(*t.place(0.2, 2))
+        tab.page.mouse.down()
+        tab.page.mouse.move(*t.place(0.6, 2), steps=4)
+        tab.page.mouse.up()
+        tab.page.keyboard.up("Shift")
+        t.settle()
+        start, end = kernel_value(book, "selection")
+        a, b = t.window()
+        assert end - start == pytest.approx(0.4 * (b - a), rel=0.02)
+        table = kernel_value(book, "table().to_dicts()")
+        assert table[0]["lane"] == "steps"
+        tab.shot(tmp_path / "selected.png")
+
+        # keys are ours, not JupyterLab's: a inserts a cell there, d d deletes one
+        cells = tab.page.locator(".jp-Cell").count()
+        for key in "wadds":
+            tab.page.keyboard.press(key)
+        tab.page.keyboard.press("Escape")
+        tab.page.keyboard.press("f")
+        t.settle()
+        tab.page.wait_for_timeout(400)
+        assert tab.page.locator(".jp-Cell").count() == cells
+        assert t.window() == full
+        assert kernel_value(book, "selection") == []
+        assert kernel_value(book, "selected") == {}
+
+        # set from Python: the window, then an event out of sight
+        book.run_code("w.window = [1000, 2000]")
+        t.settle()
+        assert t.window() == [1000, 2000]
+        book.run_code("w.selected = {'table': 'activities', 'id': 7000}")
+        t.settle()
+        tab.page.wait_for_timeout(200)
+        mark = t.get("t.xOf(BigInt(t.mark.start))")
+        assert 0 < mark < 1280
+
+        # a busy kernel: the picture still follows the wheel, and the page says what it waits for
+        book.run_code("w.window = w.extent")
+        t.settle()
+        book.run_code(SLOW)
+        tab.page.mouse.move(*t.place(0.5, 1))
+        tab.page.mouse.wheel(0, -300)
+        tab.page.mouse.wheel(0, -300)
+        tab.page.wait_for_timeout(700)
+        busy_a, busy_b = t.window()
+        assert busy_b - busy_a < 0.5 * (full[1] - full[0])
+        assert "busy" in tab.page.locator(".wb-timeline-status").inner_text()
+        t.page.wait_for_selector(READY)
+        assert t.get("t.satisfied()")
+        book.run_code("replies.view = quick")
+
+        # every width, both themes: nothing clipped, page colours followed, lanes named
+        for width in (1280, 1920):
+            tab.resize(width)
+            for dark in (False, True):
+                tab.set_dark(dark=dark)
+                t.settle()
+                box = tab.page.locator(CANVAS).bounding_box()
+                area = tab.page.locator(".jp-OutputArea-output").first.bounding_box()
+                assert box["x"] + box["width"] <= area["x"] + area["width"] + 0.5 <= width
+                assert t.get("t.canvas.width") == round(box["width"])
+                corner = t.picture().getpixel((2, 2))
+                assert (sum(corner) < 200) is dark
+                assert t.get("t.root.dataset.theme") == ("dark" if dark else "light")
+                tab.shot(tmp_path / f"lab-{width}-{'dark' if dark else 'light'}.png")
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    with Browser(chromium) as running:
+        yield running
+
+
+def test_a_standalone_page_is_alive(browser, tmp_path):
+    timeline = Timeline(training_run(kernels=8000))
+    path = html.save(tmp_path / "run.html", timeline, "A run", [("Table", "<p>text</p>")])
+    with browser.page(width=1280, dark=True, scale=2) as tab:
+        tab.goto_file(path)
+        t = Driver(tab.page)
+        full = t.window()
+        assert t.get("t.canvas.width") == 2 * round(
+            tab.page.locator(CANVAS).bounding_box()["width"]
+        )
+        t.wheel(0.5, 1, -300, times=7)
+        assert t.get("t.got.kind") == "rects"
+        assert t.window()[1] - t.window()[0] < (full[1] - full[0]) / 5
+        tab.page.mouse.click(*t.place(0.5, 0))
+        t.settle()
+        assert "step" in t.get("t.mark.text")
+        assert t.get("t.root.dataset.theme") == "dark"
+
+
+def test_a_standalone_page_of_the_longest_events(browser, tmp_path):
+    timeline = Timeline(many_lanes(300_000, lanes=60))
+    path = html.save(tmp_path / "large.html", timeline, "Large", max_events=20_000)
+    with browser.page(width=1280) as tab:
+        tab.goto_file(path)
+        t = Driver(tab.page)
+        assert "longest 20,000 of 300,000" in tab.page.locator(".note").inner_text()
+        # sixty lanes scroll: the wheel over their names moves them
+        tab.page.mouse.move(t.place(0, 3)[0] - 40, t.place(0, 3)[1])
+        tab.page.mouse.wheel(0, 300)
+        t.settle()
+        assert t.get("t.top") == 300
+        t.wheel(0.5, 20, -300, times=14)
+        assert t.get("t.got.kind") == "rects"
+        a, b = t.window()
+        assert b - a > 9.99
+
+
+def test_a_name_that_is_markup_stays_text(browser, tmp_path):
+    nasty = "</script><img src=x onerror=\"document.title='broken'\">"
+    path = html.save(
+        tmp_path / "t.html", Timeline(trace(activities=[kernel(nasty, 0, 100)])), nasty
+    )
+    with browser.page() as tab:
+        tab.goto_file(path)
+        t = Driver(tab.page)
+        tab.page.mouse.move(*t.place(0.4, 0))
+        tab.page.mouse.move(*t.place(0.5, 0))
+        t.settle()
+        assert t.tip()[0].splitlines()[0] == nasty
+        assert tab.page.title() == nasty
+
+
+@pytest.mark.parametrize(
+    ("start", "window", "tick"),
+    [(0, [40, 50], "42 ns"), (2**62, [2**62 + 40, 2**62 + 50], "+946 ns"), (0, [0, 100], "20 ns")],
+)
+def test_ticks_stand_apart_down_to_single_nanoseconds(browser, tmp_path, start, window, tick):
+    # 2^62 ns is 4611686018.427387904 s
+    source = trace(activities=[kernel("k", start + 7 * i, 5) for i in range(15)])
+    timeline = Timeline(source)
+    timeline.window = window
+    with browser.page() as tab:
+        tab.goto_file(html.save(tmp_path / "t.html", timeline, "Deep"))
+        t = Driver(tab.page)
+        texts = t.get("t.ticks().map((k) => k.text)")
+        assert tick in texts
+        assert len(set(texts)) == len(texts) >= 3

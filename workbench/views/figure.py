@@ -1,0 +1,98 @@
+"""A Bokeh picture in a notebook that needs no network and no cell that loads BokehJS first.
+
+The front end (`figure.js`) asks for a picture when it is shown, when its width changes and when the
+page turns dark or light; only then is anything drawn. The first picture of a page fetches BokehJS
+from the kernel's own `bokeh`, so both versions are the same and a saved notebook stays small.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import traitlets as t
+
+from workbench.views.theme import THEMES, Theme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+HERE = Path(__file__).parent
+MIN_WIDTH, MAX_WIDTH = 320, 4000
+Draw = "Callable[[str, int], Any]"
+
+
+class Figure(anywidget.AnyWidget):
+    """Shows what `draw(theme, width)` returns, a HoloViews object of that width in pixels.
+
+    `redraw()` after the data behind it changed.
+    """
+
+    _esm = (HERE / "figure.js").read_text("utf-8")
+    _css = ".wb-figure { width: 100%; min-width: 320px; overflow: hidden; }"
+    version = t.Int(0).tag(sync=True)
+    height = t.Int(100).tag(sync=True)
+    """Room kept free in pixels until the picture is there, so that nothing jumps."""
+
+    def __init__(self, draw: Callable[[str, int], Any], *, height: int, name: str = "") -> None:
+        super().__init__(height=height)
+        self.draw, self.name = draw, name
+        self.on_msg(self._on_message)
+
+    def __repr__(self) -> str:
+        """Name the picture and nothing that changes between runs (notebook checks compare it)."""
+        return f"Figure({self.name})"
+
+    def redraw(self) -> None:
+        """Have every view ask for the picture again."""
+        self.version += 1
+
+    def item(self, theme: str, width: int) -> dict[str, Any]:
+        """Return the picture as Bokeh's JSON item."""
+        import holoviews as hv
+        import holoviews.plotting.bokeh  # registers the backend
+        from bokeh.embed import json_item
+
+        width = min(max(int(width), MIN_WIDTH), MAX_WIDTH)
+        picture = self.draw(theme if theme in THEMES else "light", width)
+        item: dict[str, Any] = json_item(hv.render(picture, backend="bokeh"))
+        return item
+
+    def _on_message(self, _: object, message: Mapping[str, Any], __: object = None) -> None:
+        if message.get("type") == "bokehjs":
+            self.send({"type": "bokehjs"}, [bokehjs()])
+        elif message.get("type") == "draw":
+            item = self.item(str(message["theme"]), message["width"])
+            self.send({"type": "item", "item": item} | {k: message.get(k) for k in ("view", "seq")})
+
+
+def bokehjs() -> bytes:
+    """Return BokehJS as the installed bokeh carries it."""
+    from bokeh.resources import Resources
+
+    path = Resources(mode="server", components=["bokeh"]).base_dir / "js" / "bokeh.min.js"
+    return path.read_bytes()
+
+
+def themed(look: Theme) -> Any:
+    """Return a HoloViews hook that gives a Bokeh figure the colours of the page."""
+
+    def apply(plot: Any, _: Any) -> None:
+        figure = plot.state
+        figure.background_fill_color = figure.border_fill_color = look.background
+        figure.outline_line_color = None
+        figure.title.text_color = look.text
+        figure.toolbar.logo = None
+        figure.toolbar_location = None
+        for axis in figure.axis:
+            axis.axis_label_text_color = axis.major_label_text_color = look.text
+            axis.axis_line_color = axis.major_tick_line_color = look.muted
+            axis.minor_tick_line_color = None
+        for grid in figure.grid:
+            grid.grid_line_color, grid.grid_line_alpha = look.muted, 0.2
+        for legend in figure.legend:
+            legend.background_fill_alpha, legend.border_line_alpha = 0, 0
+            legend.label_text_color = look.text
+
+    return apply
