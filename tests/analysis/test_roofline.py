@@ -267,9 +267,7 @@ def test_rates_agree_with_a_peer_on_a_real_trace(corpus):
             assert ours["flops"] / ours["calls"] == float(peer["GFLOPS_first"]) * 1e9
             assert ours["flops_per_byte"] == pytest.approx(float(peer["FLOPS/Byte_first"]))
             assert ours["time_ns"] / 1e3 == pytest.approx(
-                float(peer["Kernel Time (µs)_sum"]),
-                rel=1e-6,
-                abs=1e-3,
+                float(peer["Kernel Time (µs)_sum"]), rel=1e-4
             )
             checked += 1
     assert checked

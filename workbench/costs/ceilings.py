@@ -13,6 +13,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,8 @@ import platformdirs
 from workbench.errors import CaptureError, UsageError
 
 VERSION = 1
+NOISY_SPREAD = 0.3
+"""Median spread above which roofs are called noisy; a quiet machine stays near 0.1."""
 DEVICES = ("auto", "cpu", "cuda")
 
 
@@ -65,6 +68,12 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     compute: tuple[Compute, ...]
     memory: tuple[Memory, ...]
+
+    @property
+    def is_noisy(self) -> bool:
+        """Say whether repeats differed so much that something else was running."""
+        spreads = [m.spread for m in (*self.compute, *self.memory)]
+        return bool(spreads) and statistics.median(spreads) > NOISY_SPREAD
 
 
 class Identity(msgspec.Struct, frozen=True):

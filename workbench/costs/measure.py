@@ -26,7 +26,7 @@ WORKING_SETS = {
     "cpu": tuple(s * MB for s in (1, 4, 16, 64, 768)),
     "cuda": tuple(s * MB for s in (8, 32, 128, 4096)),
 }
-REPEATS = 7
+REPEATS = 25
 MIN_REPEATS = 3
 BUDGET_S = 0.15
 """Time for one size of one product or stream; slow devices get fewer repeats."""
@@ -73,10 +73,11 @@ class EventTimer:
 def samples(timer: Timer, work: Callable[[], object]) -> list[float]:
     """Return seconds a call, several times over: after a warm-up, within the budget of time."""
     timer(work, 1)
-    once = max(timer(work, 1), 1e-7)
-    batch = max(1, round(BATCH_S / once))
-    repeats = min(REPEATS, max(MIN_REPEATS, int(BUDGET_S / (once * batch))))
-    return [timer(work, batch) / batch for _ in range(repeats)]
+    batch = max(1, round(BATCH_S / max(timer(work, 1), 1e-7)))
+    spent: list[float] = []
+    while len(spent) < MIN_REPEATS or (len(spent) < REPEATS and sum(spent) < BUDGET_S):
+        spent.append(timer(work, batch))
+    return [seconds / batch for seconds in spent]
 
 
 def rate(work_per_call: float, seconds: Sequence[float]) -> tuple[float, float]:

@@ -95,7 +95,8 @@ def from_ceilings(measured: Ceilings) -> Roofs:
         halves = unit == "vector" and precision in {"bf16", "fp16", "tf32"}
         return best.get("fp32" if halves else precision)
 
-    return Roofs(f"measured here on {measured.date}", peak, _levels(measured))
+    busy = " on a busy machine" if measured.is_noisy else ""
+    return Roofs(f"measured here on {measured.date}{busy}", peak, _levels(measured))
 
 
 def _levels(measured: Ceilings) -> tuple[Level, ...]:
