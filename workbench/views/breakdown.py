@@ -15,6 +15,7 @@ import polars as pl
 from workbench import units
 from workbench.analysis.breakdown import PARTS
 from workbench.views.figure import themed
+from workbench.views.tables import place
 from workbench.views.theme import THEMES, Theme
 
 LABELS = {
@@ -35,12 +36,6 @@ ROW_HEIGHT, FRAME_HEIGHT, STEP_HEIGHT = 26, 74, 260
 NOTHING = "This window holds no time on any device."
 TOOLTIPS = [("", "@label on @place"), ("time", "@time"), ("of the window", "@share")]
 STEP_TOOLTIPS = [("", "@label in @place"), ("time", "@time"), ("of the step", "@share")]
-
-
-def place(rank: int | None, device: int | None) -> str:
-    """Name a (rank, device) in a few letters; null devices are host execution."""
-    where = "CPU" if device is None else f"GPU {device}"
-    return where if rank is None else f"rank {rank} · {where}"
 
 
 def parts(frame: pl.DataFrame) -> pl.DataFrame:

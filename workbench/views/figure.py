@@ -72,7 +72,7 @@ def bokehjs() -> bytes:
     from bokeh.resources import Resources
 
     path = Resources(mode="server", components=["bokeh"]).base_dir / "js" / "bokeh.min.js"
-    return path.read_bytes()
+    return bytes(path.read_bytes())
 
 
 def themed(look: Theme) -> Any:

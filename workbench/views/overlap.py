@@ -10,8 +10,9 @@ import holoviews.plotting.bokeh
 import polars as pl
 
 from workbench import units
-from workbench.views.breakdown import FRAME_HEIGHT, ROW_HEIGHT, place, sentence
+from workbench.views.breakdown import FRAME_HEIGHT, ROW_HEIGHT, sentence
 from workbench.views.figure import themed
+from workbench.views.tables import place
 from workbench.views.theme import THEMES, Theme
 
 HIDDEN, EXPOSED = "overlapped with compute", "exposed"
@@ -50,7 +51,7 @@ def caption(frame: pl.DataFrame) -> str:
     talking = frame.filter(pl.col("communication_ns") > 0)
     if talking.is_empty():
         return "No communication in this window."
-    whole, hidden = (talking[c].sum() for c in ("communication_ns", "overlap_ns"))
+    whole, hidden = (int(talking[c].sum()) for c in ("communication_ns", "overlap_ns"))
     text = f"{units.share(hidden, whole)} of the communication time overlaps with compute"
     shares = talking["overlap_share"]
     if talking.height > 1:

@@ -1,21 +1,219 @@
 """Tables as HTML: units in the headings, bars behind shares, long names cut but whole on hover.
 
-`html_table` writes any frame by a list of `Column`; the lists for the analyses stand below. Names
-come from foreign files, so every text is escaped.
+`html_table` writes any frame by a list of `Column`; the lists for the analyses stand at the end.
+Names come from foreign files, so every text is escaped.
 """
 
 from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from workbench import units
-from workbench.views.breakdown_places import place
 
-LONGEST_NAME = 90
-TIME_UNITS = ((units.NS_PER_S, "s"), (units.NS_PER_MS, "ms"), (units.NS_PER_US, "us"), (1, "ns"))
-FEW = 2_000
-"""Rows that a table shows at most; the frame has all of them."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LONGEST_NAME = 96
+MOST_ROWS = 1_000
+"""Rows that a table shows; the frame has all of them."""
+UNKNOWN = "-"
+PLAIN_DIGITS = (100, 1_000)
+"""Below the first, three decimals; below the second, two; else one."""
+TIME_UNITS = ((units.NS_PER_S, "s"), (units.NS_PER_MS, "ms"), (units.NS_PER_US, "us"))
+BYTE_UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table: where its values come from, what they are, and what they mean."""
+
+    name: str
+    """Column of the frame."""
+    heading: str
+    kind: str = "text"
+    """text, count, time (ns), share (0 to 1), bytes, rate (bytes a second), flag or place."""
+    hint: str = ""
+    """One sentence that the heading shows on hover."""
+
+
+def place(rank: int | None, device: int | None) -> str:
+    """Name a (rank, device) in a few letters; a null device is host execution."""
+    where = "CPU" if device is None else f"GPU {device}"
+    return where if rank is None else f"rank {rank} · {where}"
+
+
+def html_table(
+    frame: pl.DataFrame,
+    columns: Sequence[Column],
+    *,
+    selected: int | None = None,
+    nothing: str = "No rows in this window.",
+) -> str:
+    """Write a frame as an HTML table of at most `MOST_ROWS` rows, in the frame's order.
+
+    Each row carries its number in the frame as `data-row`, each cell its value as `data-v`, so that
+    a page can select and sort; `selected` is the row to highlight. Numbers of a column share one
+    unit, which stands in the heading. `place` is left out when all rows have the same one.
+    """
+    if frame.is_empty():
+        return f'<p class="wb-nothing">{html.escape(nothing)}</p>'
+    shown = frame.head(MOST_ROWS)
+    scaled = [_scaled(frame, c) for c in columns if _is_told(frame, c)]
+    head = "".join(_heading(s) for s in scaled)
+    rows = "".join(
+        f'<tr data-row="{i}"{_MARK if i == selected else ""}>'
+        + "".join(_cell(s, row) for s in scaled)
+        + "</tr>"
+        for i, row in enumerate(shown.iter_rows(named=True))
+    )
+    table = f'<table class="wb-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    left_out = frame.height - shown.height
+    return table + (f'<p class="wb-nothing">{left_out:,} more rows.</p>' if left_out else "")
+
+
+_MARK = ' class="wb-selected" aria-selected="true"'
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaled:
+    """A column with the unit that its numbers are written in."""
+
+    column: Column
+    scale: float = 1
+    unit: str = ""
+    decimals: int = 0
+
+
+def _is_told(frame: pl.DataFrame, column: Column) -> bool:
+    if column.kind != "place":
+        return True
+    places = [c for c in ("rank", "device") if c in frame.columns]
+    return frame.select(places).n_unique() > 1
+
+
+def _scaled(frame: pl.DataFrame, column: Column) -> _Scaled:
+    """Choose the largest unit in which the largest value is at least ten."""
+    if column.kind not in ("time", "bytes", "rate"):
+        return _Scaled(column)
+    largest = float(frame[column.name].max() or 0)  # type: ignore[arg-type]
+    ladder = TIME_UNITS if column.kind == "time" else BYTE_UNITS
+    base = "ns" if column.kind == "time" else "B"
+    scale, unit = next(((s, u) for s, u in ladder if largest >= 10 * s), (1, base))
+    decimals = 3 - sum(largest / scale >= limit for limit in PLAIN_DIGITS)
+    is_whole = scale == 1 and frame.schema[column.name].is_integer()
+    suffix = "/s" if column.kind == "rate" else ""
+    return _Scaled(column, scale, unit + suffix, 0 if is_whole else decimals)
+
+
+def _heading(scaled: _Scaled) -> str:
+    column = scaled.column
+    unit = f' <span class="wb-unit">{scaled.unit}</span>' if scaled.unit else ""
+    hint = f' title="{html.escape(column.hint)}"' if column.hint else ""
+    sort = 'aria-sort="none" tabindex="0"'
+    return f'<th class="wb-{column.kind}" {sort}{hint}>{html.escape(column.heading)}{unit}</th>'
+
+
+def _cell(scaled: _Scaled, row: dict[str, Any]) -> str:
+    column = scaled.column
+    if column.kind == "place":
+        text = place(row.get("rank"), row.get("device"))
+        return f'<td class="wb-place" data-v="{html.escape(text)}">{html.escape(text)}</td>'
+    value = row[column.name]
+    if value is None:
+        return f'<td class="wb-{column.kind} wb-null" data-v="">{UNKNOWN}</td>'
+    if column.kind in ("text", "flag"):
+        return _text_cell(column.kind, value)
+    if column.kind == "share":
+        return _share_cell(value)
+    text = f"{value / scaled.scale:,.{scaled.decimals}f}"
+    return f'<td class="wb-{column.kind}" data-v="{value}">{text}</td>'
+
+
+def _text_cell(kind: str, value: object) -> str:
+    text = ("yes" if value else "no") if kind == "flag" else str(value)
+    whole = html.escape(text)
+    shown = html.escape(cut(text))
+    title = f' title="{whole}"' if shown != whole else ""
+    return f'<td class="wb-{kind}" data-v="{whole}"{title}>{shown}</td>'
+
+
+def _share_cell(value: float) -> str:
+    percent = 100 * value
+    bar = f"--wb-bar:{min(max(percent, 0), 100):.2f}%"
+    return f'<td class="wb-share" data-v="{value}" style="{bar}">{percent:.1f} %</td>'
+
+
+def cut(text: str) -> str:
+    """Shorten a long name in its middle: its end often tells two kernels apart."""
+    if len(text) <= LONGEST_NAME:
+        return text
+    head = LONGEST_NAME * 2 // 3
+    return f"{text[:head]}…{text[len(text) - (LONGEST_NAME - head - 1) :]}"
+
+
+_PLACE = Column("place", "where", "place", "rank and device")
+KERNELS = (
+    Column("name", "kernel", hint="name as recorded; under host execution an operator's"),
+    Column("kind", "kind"),
+    _PLACE,
+    Column("share", "share of all", "share", "of the sum of all rows of the same device"),
+    Column("total_ns", "total", "time", "durations inside the window, summed"),
+    Column("count", "count", "count", "how many start in the window"),
+    Column("mean_ns", "mean", "time", "of those that start in the window, whole"),
+    Column("median_ns", "median", "time", "of those that start in the window, whole"),
+    Column("min_ns", "shortest", "time", "of those that start in the window, whole"),
+    Column("max_ns", "longest", "time", "of those that start in the window, whole"),
+)
+OPS = (
+    Column("name", "operator"),
+    Column("rank", "rank", "count"),
+    Column("device_share", "share of device time", "share", "of the sum of self device times"),
+    Column("self_device_ns", "self device", "time", "device time of what it launched itself"),
+    Column("total_device_ns", "total device", "time", "with what the operators it calls launched"),
+    Column("calls", "calls", "count"),
+    Column("self_host_ns", "self host", "time", "host time without operators and calls inside it"),
+    Column("total_host_ns", "total host", "time", "host time from begin to end"),
+)
+STEPS = (
+    Column("step", "step", "count", "number as recorded"),
+    _PLACE,
+    Column("dur_ns", "step time", "time", "from its first work on the device to the next step's"),
+    Column("compute_ns", "compute", "time", "compute kernels, their union"),
+    Column(
+        "exposed_communication_ns",
+        "exposed communication",
+        "time",
+        "communication while nothing computes",
+    ),
+    Column("exposed_copy_ns", "exposed copy", "time", "copies while nothing else runs"),
+    Column("idle_ns", "idle", "time", "nothing runs on the device"),
+    Column("host_dur_ns", "host range", "time", "the step as the host thread went through it"),
+    Column("complete", "complete", "flag", "recorded from begin to end; only these count"),
+    Column("tail", "last", "flag", "ends with its latest work; not in step-time statistics"),
+)
+COLLECTIVES = (
+    Column("name", "collective", hint="what ran"),
+    _PLACE,
+    Column("step", "step", "count"),
+    Column("group_size", "ranks", "count", "ranks in the process group"),
+    Column("bytes", "size", "bytes", "message size as nccl-tests counts it"),
+    Column("dur_ns", "time", "time"),
+    Column("exposed_ns", "exposed", "time", "while nothing computes"),
+    Column("wait_ns", "wait", "time", "for the last rank to start; unknown without all ranks"),
+    Column("bus_bytes_per_s", "bus bandwidth", "rate", "as nccl-tests counts it"),
+)
+ROOFLINE = (
+    Column("operator", "operator"),
+    Column("shapes", "shapes"),
+    _PLACE,
+    Column("share_of_device_time", "share of device time", "share"),
+    Column("time_ns", "time", "time"),
+    Column("calls", "calls", "count"),
+    Column("ratio_to_roof", "of its roof", "share", "reached / attainable FLOP/s"),
+    Column("bound", "bound by"),
+    Column("reason", "why unknown", hint="why there is no ratio to the roof"),
+)
