@@ -201,9 +201,9 @@ def workloads(
     out: OutFile = None,
 ) -> None:
     """List workloads with their presets; of one workload, its parameters."""
-    from workbench.workloads.listing import parameters, presets
+    from workbench.capture import listing
 
-    table = presets() if name is None else parameters(name)
+    table = listing.presets() if name is None else listing.parameters(name)
     print_table(table, meta={"workload": name}, as_json=as_json, as_csv=as_csv, out=out)
 
 
@@ -327,7 +327,7 @@ def main() -> None:
     """Run the command line; every error on purpose is one sentence and exit 2."""
     try:
         code = app(standalone_mode=False)
-    except WorkbenchError as error:
+    except (WorkbenchError, OSError) as error:
         _fail(str(error))
     except typer.Abort:
         raise SystemExit(_INTERRUPTED) from None

@@ -42,6 +42,8 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be made: Not a directory"):
         folder.create(CapturePlan(workload="gpt", out=tmp_path / "file" / "run"))
+    with pytest.raises(UsageError, match="cannot be made: File name too long"):
+        folder.create(CapturePlan(workload="gpt", out=tmp_path / ("x" * 300)))
 
 
 def test_status_of_a_partial_follows_its_process(tmp_path):

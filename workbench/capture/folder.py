@@ -45,10 +45,10 @@ class RunInfo:
 def create(plan: CapturePlan) -> tuple[Path, Path]:
     """Make the `.partial` folder of a new run; return it and the name that the run will have."""
     final = plan.out.expanduser().absolute() if plan.out else _new_path(plan)
-    if final.exists() and (not final.is_dir() or any(final.iterdir())):
-        raise UsageError(f"{final} exists already; name a new folder, or delete that one first.")
     partial = partial_path(final)
     try:
+        if final.exists() and (not final.is_dir() or any(final.iterdir())):
+            raise UsageError(f"{final} exists already; name a new folder, or delete it first.")
         partial.mkdir(parents=True)
     except FileExistsError:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Run folders as a table."""
+"""Run folders, and what can be recorded, as tables."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench.capture.overhead import Overhead, overhead
+from workbench.workloads import registry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from workbench.capture.folder import RunInfo
 
@@ -34,6 +36,36 @@ def frame(runs: Sequence[RunInfo]) -> pl.DataFrame:
     return pl.DataFrame([_row(run) for run in runs], schema=_SCHEMA)
 
 
+def presets() -> pl.DataFrame:
+    """Return one row a preset of each workload."""
+    rows = [
+        (name, preset, registry.get(name).preset_help[preset], registry.get(name).summary)
+        for name in registry.names()
+        for preset in registry.get(name).presets
+    ]
+    columns = ("workload", "preset", "size", "summary")
+    return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String()), orient="row")
+
+
+def parameters(name: str) -> pl.DataFrame:
+    """Return one row a parameter: type, what is allowed, help, and its value in each preset."""
+    workload = registry.get(name)
+    values = {preset: workload.describe(preset) for preset in workload.presets}
+    rows = [
+        {
+            "parameter": info.name,
+            "type": info.type.__name__,
+            "help": info.help,
+            "choices": ", ".join(map(str, info.choices)) or None,
+            "minimum": None if info.minimum is None else _value(info.minimum),
+            "maximum": None if info.maximum is None else _value(info.maximum),
+            **{preset: _value(infos[index].default) for preset, infos in values.items()},
+        }
+        for index, info in enumerate(next(iter(values.values())))
+    ]
+    return pl.DataFrame(rows, schema=dict.fromkeys(rows[0], pl.String()))
+
+
 def _row(run: RunInfo) -> dict[str, Any]:
     manifest = run.manifest
     plan = manifest.get("plan") if isinstance(manifest.get("plan"), dict) else {}
@@ -51,7 +83,7 @@ def _row(run: RunInfo) -> dict[str, Any]:
         "started": _text(manifest.get("started")),
         "step_ns": cost.traced_ns if cost else None,
         "overhead_pct": None if ratio is None else _PERCENT * ratio,
-        "size_bytes": sum(x.lstat().st_size for x in run.path.iterdir() if x.is_file()),
+        "size_bytes": _size(run.path),
         "error": _text(manifest.get("error")),
     }
 
@@ -63,5 +95,16 @@ def _overhead(run: RunInfo) -> Overhead | None:
         return None  # a manifest that others wrote may hold anything
 
 
+def _size(path: Path) -> int | None:
+    try:
+        return sum(entry.lstat().st_size for entry in path.iterdir())
+    except OSError:
+        return None  # it got its final name, or was deleted, just now
+
+
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
+
+
+def _value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
