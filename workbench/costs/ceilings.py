@@ -72,7 +72,7 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_noisy(self) -> bool:
         """Say whether repeats differed so much that something else was running."""
-        spreads = [m.spread for m in (*self.compute, *self.memory)]
+        spreads = [c.spread for c in self.compute] + [m.spread for m in self.memory]
         return bool(spreads) and statistics.median(spreads) > NOISY_SPREAD
 
 
