@@ -28,6 +28,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+import nbformat
 from playwright.sync_api import Page, Playwright, sync_playwright
 
 CHROMIUM_FLAGS = [
@@ -66,6 +67,14 @@ KERNEL_STATUS = """() => window.jupyterapp?.shell?.currentWidget?.sessionContext
 EXECUTE = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => 1)"
 HARMLESS: tuple[str, ...] = ()
 """Parts of console errors that are JupyterLab's own and mean nothing."""
+
+
+def write_notebook(path: Path, *cells: str) -> Path:
+    """Write a notebook of code cells; without a named kernel JupyterLab would ask for one."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(notebook, path)
+    return path
 
 
 class PageFaultError(AssertionError):

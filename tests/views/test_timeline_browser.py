@@ -6,9 +6,8 @@ import io
 import json
 from pathlib import Path
 
-import nbformat
 import pytest
-from browser.labdrive import Browser, Lab
+from browser.labdrive import Browser, Lab, write_notebook
 from PIL import Image
 from views.generated import many_lanes, training_run
 from views.traces import kernel, trace
@@ -38,11 +37,7 @@ w"""
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory, chromium):
     root = tmp_path_factory.mktemp("lab")
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(c) for c in (SHOW, "import time")]
-    )
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-    nbformat.write(notebook, root / "timeline.ipynb")
+    write_notebook(root / "timeline.ipynb", SHOW, "import time")
     with Lab(root, chromium, PYTHONPATH=str(TESTS)) as running:
         yield running
 

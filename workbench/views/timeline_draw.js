@@ -40,7 +40,7 @@ class Picture {
   // ---- layout -------------------------------------------------------------------------------
   layout() {
     this.rows = []; this.laneTop = [];
-    let y = 0;
+    let y = 3;
     this.lanes.forEach((lane, k) => {
       this.laneTop.push(y);
       const h = lane.rows > 1 ? NESTED : SINGLE;
@@ -168,6 +168,7 @@ class Picture {
       const r = this.rows[d.row[i]], x = shift + d.x0[i] * s, w = d.length[i] * s;
       if (d.row[i] !== row) { row = d.row[i]; reached = -1; }
       if (!r.h || x > right || x + w < this.gutter) continue;
+      if (r.y + r.h <= this.top || r.y >= this.top + this.body) continue;
       this.shown++;
       if (!d.length[i]) { instants.push([x, r, d.colours[d.text[i]]]); continue; }
       const a = Math.max(x, this.gutter - 2), b = Math.min(x + Math.max(w, 1), right + 2);
@@ -281,14 +282,20 @@ class Picture {
     while (n > 4 && this.g.measureText(cut()).width > room) n--;
     return cut();
   }
+  // how many events are in sight, where that is known: pictures of pixels reach beyond the edges
+  count() {
+    const got = this.got;
+    if (!got || got.snapshot || got.n === null) return null;
+    if (got.kind === "rects") return this.shown;
+    const whole = got.b - got.a >= Number(this.extent) && this.span >= Number(this.extent);
+    return whole && !this.overflows ? got.n : null;
+  }
   report() {
     const late = this.asked && performance.now() - this.asked.at > BUSY_AFTER, got = this.got;
-    // a picture of pixels reaches beyond the edges, so its count holds for the whole extent alone
-    const whole = got && got.b - got.a >= Number(this.extent), n = got && got.kind === "rects" ? this.shown : whole ? got.n : null;
-    const count = n === null || got.snapshot ? "" : `${n.toLocaleString("en")} events · `;
+    const count = this.count(), events = count === null ? "" : `${count.toLocaleString("en")} events in sight · `;
     const wait = !late ? "" : this.answered ? " · the kernel is busy" : " · overview only: the kernel has not answered yet";
     const none = this.lanes.length ? "" : "Nothing to draw: the source has no events. ";
-    this.left.textContent = `${none}${count}${duration(this.span)} shown${wait}`;
+    this.left.textContent = `${none}${events}${duration(this.span)} shown${wait}`;
     Object.assign(this.root.dataset, { kind: got && !got.snapshot ? got.kind : "", busy: String(Boolean(this.asked)) });
   }
 

@@ -56,7 +56,7 @@ class StaticModel {
       n += hi - lo;
     }
     const coarse = (m.b - m.a) / m.width >= Number(this.extent) / this.levels[this.levels.length - 1];
-    const header = { ...m, n };
+    const header = { ...m, n: this.complete ? n : null };
     if (!this.complete && coarse) return [{ ...header, kind: "bins" }, this.fromLevels(m, a, b)];
     if (n > MAX_RECTS) return [{ ...header, kind: "bins" }, this.fromEvents(m, a, b, spans)];
     return this.rects(header, spans);
