@@ -1,5 +1,9 @@
 """Host execution: activities of a trace without an accelerator, worked out by hand."""
 
+import itertools
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tinytrace import call, mark, op, step, write
 
 from workbench.trace.open import open_source
@@ -99,7 +103,7 @@ def test_gloo_collectives_are_tied_to_their_requests_in_order(tmp_path):
         op("c10d::_reduce_scatter_base_", 6, 2),
     ]
     ran = [mark(n, t, 4, tid=2) for n, t in (
-        ("gloo:all_reduce", 1, ), ("gloo:all_gather", 10), ("gloo:all_reduce", 20))]  # fmt: skip
+        ("gloo:all_reduce", 1 ), ("gloo:all_gather", 10), ("gloo:all_reduce", 20))]  # fmt: skip
     trace = read(tmp_path, requests + ran)
     rows = trace.collectives.select("name", "requested", "activity").rows()
     assert [r[:2] for r in rows] == [
@@ -115,3 +119,36 @@ def test_a_request_without_its_collective_leaves_that_kind_unpaired(tmp_path):
     events = [op("c10d::allreduce_", 0, 2), op("c10d::allreduce_", 9, 2)]
     trace = read(tmp_path, [*events, mark("gloo:all_reduce", 1, 4, tid=2)])
     assert trace.collectives["requested"].to_list() == [None]
+
+
+ops_strategy = st.lists(
+    st.tuples(st.integers(1, 2), st.integers(0, 20), st.integers(0, 12)), min_size=1, max_size=12
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ops_strategy)
+def test_each_instant_belongs_to_the_latest_started_operator_that_runs(tmp_path, items):
+    events = [op(f"o{i}", start, dur, tid) for i, (tid, start, dur) in enumerate(items)]
+    trace = read(tmp_path, [*events, op("zero", 0, 0, 3)])
+    a = trace.activities
+    got = {}
+    for name, thread, start, dur in a.select("name", "stream", "start_ns", "dur_ns").iter_rows():
+        for t in range(start // US, (start + dur) // US):
+            assert (thread, t) not in got
+            got[thread, t] = name
+    want = {}
+    threads = {t.tid: i for i, t in enumerate(trace.meta.threads)}
+    inside = sorted(range(len(items)), key=lambda i: (items[i][1], -items[i][2], i))
+    for tid in (1, 2):
+        for t in range(40):
+            running = [
+                i for i in inside if items[i][0] == tid and items[i][1] <= t < sum(items[i][1:])
+            ]
+            if running:
+                want[threads[tid], t] = f"o{running[-1]}"
+    assert got == want
+    # maximal: no two neighbouring segments of one thread are of the same operator
+    by_thread = a.sort("stream", "start_ns").select("op", "stream", "start_ns", "dur_ns").rows()
+    for (o1, s1, t1, d1), (o2, s2, t2, _) in itertools.pairwise(by_thread):
+        assert (o1, s1, t1 + d1) != (o2, s2, t2)

@@ -34,15 +34,20 @@ def test_three_levels_and_a_sibling():
 
 
 def test_child_that_outlives_its_parent():
-    # p 0-10, c 5-11: c is p's child; x at 10.5 (here 21 in half units) runs inside c alone
-    thread, start, end = arrays([(0, 0, 20), (0, 10, 12), (0, 21, 5)])
-    assert nesting.parents(thread, start, end).tolist() == [-1, 0, 1]
+    # in half units: p 0-20, c 10-22 is its child though it ends later
+    assert nesting.parents(*arrays([(0, 0, 20), (0, 10, 12)])).tolist() == [-1, 0]
+
+
+def test_overlapping_siblings_stay_siblings():
+    # K30 in half units: p 40-44 with children 40-43 and 42-45; the second lies mostly outside both
+    assert nesting.parents(*arrays([(0, 40, 4), (0, 40, 3), (0, 42, 3)])).tolist() == [-1, 0, 0]
 
 
 @given(events)
 def test_parents(items):
     thread, start, end = arrays(items)
-    want = [running((thread, start, end), thread[i], start[i], i) for i in range(len(start))]
+    middle = start + (end - start) // 2
+    want = [running((thread, start, end), thread[i], middle[i], i) for i in range(len(start))]
     assert nesting.parents(thread, start, end).tolist() == want
 
 

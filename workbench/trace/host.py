@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from workbench import intervals
 from workbench.trace import nesting, raw, schema
 from workbench.trace.collectives import collective_name
 from workbench.trace.nesting import NONE
@@ -39,8 +38,7 @@ def activities(ops: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
             gloo.select("name", "thread", "start_ns", "dur_ns", "phase", "op"),
         ]
     ).with_columns(is_gloo=pl.int_range(pl.len()) >= own.height)
-    ordered, start, end = _segments(events)
-    frame = ordered.with_columns(start_ns=start, dur_ns=end - start).filter(pl.col("dur_ns") > 0)
+    frame = _segments(events)
     name = pl.col("name").cast(pl.String)
     kind = (
         pl.when("is_gloo")
@@ -101,27 +99,27 @@ def _requests(gloo: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
     return pairs.filter(in_order).select("thread", "start_ns", "request", "comm_name")
 
 
-def _segments(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series, pl.Series]:
-    """Cut each event where its children run; return the rows and each segment's start and end."""
+def _segments(events: pl.DataFrame) -> pl.DataFrame:
+    """Return the events again, once for each maximal stretch in which they are the innermost.
+
+    Between two neighbouring starts or ends on a thread nothing changes, so one look a stretch is
+    enough; neighbours with the same innermost event are one.
+    """
     thread, start = events["thread"].to_numpy(), events["start_ns"].to_numpy()
     end = start + events["dur_ns"].to_numpy()
     order = nesting.order(thread, start, end)
-    start, end = start[order], end[order]
-    parent = nesting.parents(thread[order], start, end)
-    child = np.flatnonzero(parent >= 0)
-    child = child[np.argsort(parent[child], kind="stable")]
-    owner = parent[child]
-    reach = intervals.grouped_reach(owner, np.minimum(end[child], end[owner]))
-    first = np.concatenate(([True], owner[1:] != owner[:-1]))[: len(owner)]
-    before = np.where(first, start[owner], np.concatenate((reach[:1], reach[:-1])))
-    last = np.concatenate((first[1:], [True]))[: len(owner)]
-    rest = start.copy()
-    rest[owner[last]] = reach[last]
-    rows = order[np.concatenate((owner, np.arange(len(start))))]
-    return (
-        events[rows],
-        pl.Series(np.concatenate((before, rest))),
-        pl.Series(np.concatenate((start[child], end))),
+    nested = nesting.nest(thread[order], start[order], end[order])
+    edges = np.unique(np.stack([np.tile(thread, 2), np.concatenate((start, end))]), axis=1)
+    on, at = edges[0, :-1], edges[1, :-1]
+    doing = nesting.innermost(nested, on, at)
+    doing[edges[0, 1:] != on] = NONE
+    begins = np.flatnonzero(np.diff(doing, prepend=NONE - 1))
+    row = doing[begins]
+    until = np.append(edges[1], 0)[np.append(begins[1:], len(doing))]
+    keep = row != NONE
+    found: pl.DataFrame = events[order[row[keep]]]
+    return found.with_columns(
+        start_ns=pl.Series(at[begins[keep]]), dur_ns=pl.Series((until - at[begins])[keep])
     )
 
 

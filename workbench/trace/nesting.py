@@ -1,8 +1,8 @@
 """Which event encloses which, on host threads: vectorised, and exact on crooked recordings too.
 
-The parent of an event is the latest started event of its thread that is still running when it
-starts. On properly nested input that is the usual meaning; a child that outlives its parent by
-clock jitter (K30) changes nothing.
+The parent of an event is the latest started event of its thread that is still running at the
+event's midpoint. On properly nested input that is the usual meaning; a child that outlives its
+parent, or siblings that overlap by clock jitter (K30), change nothing.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ def parents(thread: NDArray[np.integer], start: Times, end: Times) -> Rows:
     and siblings are passed over by doubling, so n events need about log2(n) rounds.
     """
     n = len(start)
+    middle = start + (end - start) // 2
     candidate = np.arange(-1, n - 1)
     if n:
         candidate[np.flatnonzero(np.diff(thread, prepend=thread[:1] - 1))] = NONE
     active = np.flatnonzero(candidate >= 0)
     while len(active):
         c = candidate[active]
-        active = active[end[c] <= start[active]]
+        active = active[end[c] <= middle[active]]
         candidate[active] = candidate[candidate[active]]
         active = active[candidate[active] >= 0]
     return candidate

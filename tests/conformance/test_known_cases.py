@@ -1,0 +1,184 @@
+"""Situations that broke other tools, with the right answers that stand beside their inputs.
+
+Only the cases that today's reader and analyses concern; each later one joins with its subject.
+"""
+
+import json
+
+import polars as pl
+import pytest
+
+import workbench as wb
+
+pytestmark = pytest.mark.corpus
+
+
+@pytest.fixture
+def case(corpus):
+    def opened(name):
+        expected = json.loads((corpus / "cases" / f"{name[:3]}.expected.json").read_text())
+        trace = wb.open(next((corpus / "cases").glob(f"{name}*.json*")))
+        return trace, expected["values"]
+
+    return opened
+
+
+def whole(trace, **options):
+    return wb.summary(trace, window="all", **options).row(0, named=True)
+
+
+def names(frame, column="name"):
+    return frame[column].cast(pl.String).to_list()
+
+
+def test_every_gzip_member_is_read(case):
+    trace, want = case("K05_")
+    row = whole(trace)
+    assert (row["kernels"], row["busy_ns"]) == (want["kernels"], want["device_busy_ns"])
+
+
+def test_quoted_times(case):
+    trace, want = case("K06_")
+    row = whole(trace)
+    assert (row["busy_ns"], row["idle_ns"]) == (want["device_busy_ns"], want["gap_ns"])
+
+
+def test_epoch_microseconds_with_a_fraction(case):
+    trace, want = case("K07_")
+    row = whole(trace)
+    assert (row["busy_ns"], row["idle_ns"]) == (want["device_busy_ns"], want["gap_k1_k2_ns"])
+    ops = trace.ops
+    parent = dict(zip(names(ops), ops["parent"], strict=True))
+    assert ops["name"][parent["second"]] == want["parent_of_second"]
+    assert ops["name"][parent["first"]] == want["parent_of_second"]
+
+
+@pytest.mark.parametrize("unit", ["ms", "ns", "absent"])
+def test_display_unit_is_for_viewers(case, unit):
+    trace, want = case(f"K08_unit_{unit}")
+    assert whole(trace)["busy_ns"] == want["device_busy_ns_each_file"]
+
+
+def test_unfilled_kernel(case):
+    trace, want = case("K09_")
+    row = whole(trace)
+    assert row["kernels"] == want["valid_kernels"]
+    assert (row["busy_ns"], row["window_ns"]) == (want["device_busy_ns"], want["device_span_ns"])
+    assert trace.problems["count"].sum() == want["invalid_kernels"]
+    assert trace.launches.height == want["launches"]
+
+
+def test_kernels_below_a_microsecond(case):
+    trace, want = case("K11_")
+    assert whole(trace)["busy_ns"] == want["device_busy_ns"]
+    durations = trace.activities["dur_ns"]
+    assert (durations.mean(), durations.min()) == (want["mean_kernel_ns"], want["min_kernel_ns"])
+
+
+def test_no_accelerator(case):
+    trace, want = case("K12_")
+    rows = wb.summary(trace).rows(named=True)
+    assert len(rows) == want["summary_rows"]
+    row = rows[0]
+    assert (row["device_kind"], row["kernels"]) == (want["device_kind"], want["kernels"])
+    assert (row["busy_ns"], row["idle_ns"]) == (want["busy_ns"], want["idle_ns"])
+    self_ns = wb.ops(trace).select("name", "self_host_ns").rows()
+    assert dict(self_ns) == want["self_ns"]
+    assert trace.meta.device_reason == "host execution, no GPU activity in this trace"
+
+
+def test_overlap_on_one_stream_keeps_both(case):
+    trace, want = case("K14_")
+    row = whole(trace)
+    assert (row["kernels"], row["busy_ns"]) == (want["kernels"], want["device_busy_ns"])
+    assert wb.kernels(trace, window="all")["total_ns"].sum() == want["sum_of_kernel_ns"]
+
+
+def test_zero_duration_kernel(case):
+    trace, want = case("K15_")
+    row = whole(trace)
+    assert (row["kernels"], row["busy_ns"]) == (want["kernels"], want["device_busy_ns"])
+    k0 = wb.kernels(trace, window="all").filter(pl.col("name") == "k0").row(0, named=True)
+    assert (k0["count"], k0["mean_ns"]) == (want["calls"]["k0"], want["mean_ns"]["k0"])
+
+
+def test_one_stream_number_on_two_devices(case):
+    trace, want = case("K16_")
+    for device, busy in want["busy_ns"].items():
+        row = whole(trace, device=int(device))
+        assert (row["busy_ns"], row["overlap_ns"]) == (busy, want["overlap_ns"][device])
+
+
+@pytest.mark.parametrize("name", ["K17_", "K18_", "K19_", "K20_"])
+def test_overlap(case, name):
+    trace, want = case(name)
+    row = whole(trace)
+    assert row["compute_ns"] == want["compute_ns"]
+    assert row["communication_ns"] == want["comm_ns"]
+    assert row["overlap_ns"] == want.get("overlap_ns", 0)
+    share = wb.overlap(trace, window="all")["overlap_share"][0]
+    percent = want.get("overlap_pct_of_comm", 100)
+    assert share == (None if percent is None else pytest.approx(percent / 100, abs=1e-6))
+    if "kernels" in want:
+        assert row["kernels"] == want["kernels"]
+
+
+def test_concurrent_streams(case):
+    trace, want = case("K21_")
+    assert whole(trace)["busy_ns"] == want["device_busy_ns"]
+    assert whole(trace)["idle_ns"] == want["idle_in_whole_span_ns"]
+    in_host_step = wb.summary(trace, window="host").row(0, named=True)
+    assert in_host_step["idle_ns"] == want["idle_in_host_step_ns"]
+
+
+def test_graph_replay(case):
+    trace, want = case("K26_")
+    assert trace.launches.height == want["launch_calls"]
+    per_launch = trace.activities["launch"].value_counts()["count"]
+    assert per_launch.max() == want["kernels_of_graph_launch"]
+    device = wb.ops(trace, window="all").select("name", "self_device_ns").rows()
+    assert dict(device) == want["device_ns"]
+    assert trace.activities["op"].null_count() == want["unattributed_ns"]
+
+
+def test_launch_names_of_every_vendor(case):
+    trace, want = case("K27_")
+    assert trace.activities.height == want["device_events"]
+    assert trace.activities["launch"].count() == want["linked"]
+    kinds = names(trace.launches, "kind")
+    assert kinds.count("launch") == want["kernel_launch_calls"]
+    assert kinds.count("copy") + kinds.count("set") == want["copy_or_set_calls"]
+
+
+def test_wrappers_do_not_repeat_device_time(case):
+    trace, want = case("K28_")
+    frame = wb.ops(trace, window="all")
+    assert dict(frame.select("name", "self_device_ns").rows()) == want["self_device_ns"]
+    assert set(frame["total_device_ns"]) == {want["total_device_ns_each"]}
+    assert dict(frame.select("name", "self_host_ns").rows()) == want["self_cpu_ns"]
+
+
+def test_child_that_outlives_its_parent(case):
+    trace, want = case("K30_")
+    self_ns = dict(wb.ops(trace).select("name", "self_host_ns").rows())
+    assert {n: self_ns[n] for n in want["self_ns"]} == want["self_ns"]
+
+
+def test_time_belongs_to_the_launching_step(case):
+    trace, want = case("K31_")
+    by_step = trace.activities.group_by("step").agg(pl.col("dur_ns").sum()).rows()
+    assert {str(s): ns for s, ns in by_step} == want["device_ns_by_launching_step"]
+
+
+def test_no_step_marks(case):
+    trace, want = case("K33_")
+    row = wb.summary(trace).row(0, named=True)
+    assert row["steps"] == want["steps"]
+    assert (row["busy_ns"], row["window_ns"]) == (want["device_busy_ns"], want["device_span_ns"])
+
+
+def test_mirrored_step_marks(case):
+    trace, want = case("K34_")
+    host = {str(s): ns for s, ns in trace.steps.select("step", "host_dur_ns").rows()}
+    assert host == want["step_ns"]
+    assert whole(trace)["busy_ns"] == want["device_busy_ns"]
