@@ -19,8 +19,9 @@ help:
 setup:
 	sh scripts/setup.sh
 
+# JupyterLab refuses to run as root (in a container, say) unless told to.
 lab: setup
-	$(BIN)/workbench lab
+	$(BIN)/jupyter lab notebooks/00_start.ipynb $(if $(filter 0,$(shell id -u)),--allow-root)
 
 demo:
 	sh scripts/demo.sh

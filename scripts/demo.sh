@@ -9,6 +9,7 @@ installed=$(date +%s)
 
 printed=$(.venv/bin/workbench record gpt --preset tiny) || exit 1
 run=$(echo "$printed" | tail -n 1)
+run=${run#"$PWD/"}
 recorded=$(date +%s)
 
 .venv/bin/workbench show "$run" breakdown || exit 1
