@@ -105,17 +105,23 @@ def _segments(events: pl.DataFrame) -> pl.DataFrame:
     Between two neighbouring starts or ends on a thread nothing changes, so one look a stretch is
     enough; neighbours with the same innermost event are one.
     """
+    if not events.height:
+        return events
     thread, start = events["thread"].to_numpy(), events["start_ns"].to_numpy()
     end = start + events["dur_ns"].to_numpy()
     order = nesting.order(thread, start, end)
     nested = nesting.nest(thread[order], start[order], end[order])
-    edges = np.unique(np.stack([np.tile(thread, 2), np.concatenate((start, end))]), axis=1)
-    on, at = edges[0, :-1], edges[1, :-1]
-    doing = nesting.innermost(nested, on, at)
-    doing[edges[0, 1:] != on] = NONE
+    on, at = np.tile(thread, 2), np.concatenate((start, end))
+    by_thread = np.lexsort((at, on))
+    on, at = on[by_thread], at[by_thread]
+    doing = nesting.innermost(nested, on[:-1], at[:-1])
+    other_thread = on[1:] != on[:-1]
+    doing[other_thread] = NONE
+    some = (at[1:] > at[:-1]) | other_thread  # equal edges make stretches of no length
+    doing, at = doing[some], np.append(at[:-1][some], at[-1])
     begins = np.flatnonzero(np.diff(doing, prepend=NONE - 1))
     row = doing[begins]
-    until = np.append(edges[1], 0)[np.append(begins[1:], len(doing))]
+    until = at[np.append(begins[1:], len(doing))]
     keep = row != NONE
     found: pl.DataFrame = events[order[row[keep]]]
     return found.with_columns(

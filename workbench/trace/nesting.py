@@ -73,7 +73,7 @@ def depths(parent: Rows) -> NDArray[np.uint16]:
 def innermost(events: Nested, at_thread: NDArray[np.integer], at: Times) -> Rows:
     """Return the innermost event running on a thread at a time, or -1."""
     found = np.full(len(at), NONE, np.int64)
-    for t in np.unique(at_thread):
+    for t in np.flatnonzero(np.bincount(at_thread)):
         lo, hi = np.searchsorted(events.thread, [t, t + 1])
         rows = np.flatnonzero(at_thread == t)
         last = lo + np.searchsorted(events.start[lo:hi], at[rows], "right") - 1

@@ -186,29 +186,35 @@ def empty(table: str) -> pl.DataFrame:
 
 def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Put the columns of a reader's frame in order, with those that it does not know as null."""
+    given = frame.schema
     return frame.select(
-        pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype).alias(name)
+        pl.lit(None, dtype).alias(name)
+        if name not in given
+        else pl.col(name)
+        if given[name] == dtype
+        else pl.col(name).cast(dtype)
         for name, dtype in polars_schema(table).items()
     )
 
 
 def check(table: str, frame: pl.DataFrame, reader: str) -> pl.DataFrame:
     """Return the frame when it matches its schema; else raise with column, table and reader."""
-    wanted = polars_schema(table)
+    wanted, given = polars_schema(table), frame.schema
+    nulls = frame.null_count().row(0, named=True) if frame.width else {}
     for name, dtype in wanted.items():
-        if name not in frame.schema:
+        if name not in given:
             raise SchemaError(f"The {reader} reader left out column {name!r} of table {table!r}.")
-        if frame.schema[name] != dtype:
+        if given[name] != dtype:
             raise SchemaError(
                 f"The {reader} reader gave column {name!r} of table {table!r} the type "
-                f"{frame.schema[name]}, and {dtype} is declared."
+                f"{given[name]}, and {dtype} is declared."
             )
-        if TABLES[table][name].null is None and frame[name].null_count():
+        if TABLES[table][name].null is None and nulls[name]:
             raise SchemaError(
                 f"The {reader} reader left nulls in column {name!r} of table {table!r}, "
                 "which has none by its schema."
             )
-    if extra := set(frame.columns) - set(wanted):
+    if extra := set(given) - set(wanted):
         raise SchemaError(
             f"The {reader} reader added undeclared columns {sorted(extra)} to table {table!r}."
         )
