@@ -234,7 +234,6 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
     table:steps, table:collectives.
     """
     from workbench import show as shown
-    from workbench.analysis.summary import meta
     from workbench.trace.open import open_source
 
     opened = open_source(source)
@@ -246,13 +245,55 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
     )
     found = shown.frame(opened, name, choice)
     table = shown.arrange(found, top=top, sort=sort, columns=columns)
-    about = meta(opened, window=window or "steps")
-    problems = shown.frame(opened, "problems", shown.Choice(rank=None))
+    about = shown.about(opened, name, choice)
+    problems = shown.frame(opened, "problems", shown.Choice())
     if not (as_json or out):
-        about = {n: about[n] for n in ("window", "reason")} | {
-            "truncated": about["truncated"] or None
-        }
+        about = shown.brief(about)
     print_table(table, meta=about, problems=problems, as_json=as_json, as_csv=as_csv, out=out)
+
+
+@app.command()
+def report(
+    source: Annotated[
+        Path, typer.Argument(help="A run folder, a trace file or a folder of ranks.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The .html file to write.")
+    ] = None,
+) -> None:
+    """Write one offline HTML file: timeline alive, breakdown, steps, kernels, operators."""
+    from workbench.report import write
+
+    typer.echo(write(source, out))
+
+
+@app.command()
+def ceilings(
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    *,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Measure again.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """Measure this machine's roofs (a few seconds), or show what was measured before."""
+    from workbench.costs import ceilings as measured
+
+    found = measured.ceilings(device, refresh=refresh)
+    about = measured.about(found)
+    print_table(measured.frame(found), meta=about, as_json=as_json, as_csv=as_csv, out=out)
+
+
+@app.command()
+def lab(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Where the notebooks go; only an installed copy needs it.")
+    ] = None,
+) -> None:
+    """Open JupyterLab on the start notebook."""
+    from workbench.lab import start
+
+    start(folder)
 
 
 # ---- recording ----------------------------------------------------------------------------

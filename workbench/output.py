@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 _WIDEST_CELL = 60
 _GAP = 2
 _NARROWEST = 20
+_UNITS = (
+    ("flops_per_s", "FLOP/s"),
+    ("bytes_per_s", "B/s"),
+    ("bytes", "B"),
+    ("flops", "FLOP"),
+)
+"""How a column's name ends, and the unit that its cells get; the longest first."""
 _EXACT = 2**53
 
 
@@ -100,7 +107,7 @@ def cell(name: str, value: Any) -> str:
 
 def header(name: str) -> str:
     """Return a column's heading: units that stand in the cells are left out."""
-    for suffix in ("_ns", "_bytes"):
+    for suffix in ("_ns", "_per_s", "_bytes"):
         if name.endswith(suffix) and name != suffix:
             return name.removesuffix(suffix)
     return name
@@ -111,8 +118,11 @@ def _number(name: str, value: float) -> str:
         return "-"
     if name.endswith("_ns"):
         return units.duration(value)
-    if name.endswith("_bytes") or name == "bytes":
-        return units.decimal(value, "B")
+    for ending, unit in _UNITS:
+        if name == ending or name.endswith(f"_{ending}"):
+            return units.decimal(value, unit)
+    if "share" in name or "ratio" in name:
+        return units.share(value, 1)
     if isinstance(value, int) or (value.is_integer() and abs(value) < _EXACT):
         return str(int(value))
     return f"{value:.4g}"

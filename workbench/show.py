@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from workbench.analysis import summary
+from workbench.costs.ceilings import recorded_here
 from workbench.errors import UsageError, unknown_name
 from workbench.trace import schema
 from workbench.trace.core import Job, Source
@@ -76,7 +78,30 @@ def _analysis(source: Source, name: str, choice: Choice) -> pl.DataFrame:
     for option in choice.given():
         if option not in taken:
             raise UsageError(f"{name} does not take {_FLAGS[option]}; leave it out.")
-    return question(source, **choice.given())
+    measured = {"ceilings": recorded_here(source)} if "ceilings" in taken else {}
+    return question(source, **choice.given(), **measured)
+
+
+def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
+    """Return what stands beside a name's rows: the source, the window, coverage for a roofline."""
+    options = choice.given()
+    meta = summary.meta(source, window=options.get("window", "steps"))
+    if name == "roofline":
+        covered = importlib.import_module(ANALYSES[name]).coverage(source, **options)
+        meta["coverage"] = covered.to_dicts()
+    return meta
+
+
+def brief(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return what of it a person needs beside a printed table."""
+    notes = {"window": meta["window"], "reason": meta["reason"]}
+    if meta["truncated"]:
+        notes["truncated"] = "yes: the recording was cut short, totals are partial"
+    for row in meta.get("coverage", []):
+        known = "no" if row["coverage_pct"] is None else f"{row['coverage_pct']:.1f} % of its"
+        where = "" if row["rank"] is None else f" of rank {row['rank']}"
+        notes[f"coverage{where}"] = f"{known} time with recorded shapes has a FLOP or byte model"
+    return notes
 
 
 def _table(source: Source, table: str, choice: Choice) -> pl.DataFrame:

@@ -21,13 +21,25 @@ from pathlib import Path
 
 import msgspec
 import platformdirs
+import polars as pl
 
 from workbench.errors import CaptureError, UsageError
+from workbench.trace.core import Source
 
 VERSION = 1
 NOISY_SPREAD = 0.3
 """Median spread above which roofs are called noisy; a quiet machine stays near 0.1."""
 DEVICES = ("auto", "cpu", "cuda")
+FRAME: dict[str, pl.DataType] = {
+    "roof": pl.String(),
+    "what": pl.String(),
+    "n": pl.Int64(),
+    "working_set_bytes": pl.Int64(),
+    "flops_per_s": pl.Float64(),
+    "bytes_per_s": pl.Float64(),
+    "spread": pl.Float64(),
+    "repeats": pl.Int64(),
+}
 
 
 class Compute(msgspec.Struct, frozen=True):
@@ -107,6 +119,36 @@ def cached(device: str = "auto") -> Ceilings | None:
     return found if found.version == VERSION else None
 
 
+def recorded_here(source: Source) -> Ceilings | None:
+    """Return this machine's measured roofs when it is the one that recorded the source.
+
+    A trace does not name its processor; a run folder's run.json does. None for any other source,
+    and when nothing was measured here yet.
+    """
+    first = source.ranks[0].meta
+    try:
+        run = msgspec.json.decode((first.path.parent / "run.json").read_bytes(), type=_Recorded)
+    except (OSError, msgspec.DecodeError):
+        return None
+    here = (platform.node(), cpu_name())
+    if (run.machine.host, f"{run.machine.cpu} ({run.machine.threads} processors)") != here:
+        return None
+    try:
+        return cached("cpu" if first.device_kind == "cpu" else "cuda")
+    except UsageError:
+        return None
+
+
+class _Machine(msgspec.Struct):
+    host: str | None = None
+    cpu: str | None = None
+    threads: int | None = None
+
+
+class _Recorded(msgspec.Struct):
+    machine: _Machine = msgspec.field(default_factory=_Machine)
+
+
 def ceilings(device: str = "auto", *, refresh: bool = False, timeout_s: float = 120.0) -> Ceilings:
     """Return this device's roofs from the cache, or measure them in a child process (seconds).
 
@@ -119,6 +161,37 @@ def ceilings(device: str = "auto", *, refresh: bool = False, timeout_s: float = 
         found = msgspec.json.decode(text, type=Ceilings)
         _store(_path(who), text)
     return found
+
+
+def frame(found: Ceilings) -> pl.DataFrame:
+    """Return the roofs as a table: `roof what n working_set_bytes flops_per_s bytes_per_s …`.
+
+    `n` is of the n x n matrices; `spread` = 1 - median / best of the repeats.
+    """
+    rows: list[dict[str, object]] = [
+        {"roof": "compute", "what": f"{c.precision} product, {c.layout}"}
+        | msgspec.structs.asdict(c)
+        for c in found.compute
+    ]
+    rows += [
+        {"roof": "memory", "what": m.pattern} | msgspec.structs.asdict(m) for m in found.memory
+    ]
+    return pl.DataFrame([{n: row.get(n) for n in FRAME} for row in rows], schema=FRAME)
+
+
+def about(found: Ceilings) -> dict[str, object]:
+    """Return what stands beside the table: device, machine, versions, date."""
+    noisy = "yes: something else was running; measure again (--refresh)"
+    return {
+        "device": found.device,
+        "date": found.date,
+        "machine": found.machine,
+        "torch": found.torch,
+        "driver": found.driver,
+        "threads": found.threads,
+        "clock_mhz": found.clock_mhz,
+        "noisy": noisy if found.is_noisy else None,
+    }
 
 
 def _run_child(kind: str, timeout_s: float) -> bytes:

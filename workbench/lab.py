@@ -1,0 +1,43 @@
+"""`workbench lab`: JupyterLab on the start notebook."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from workbench import resources
+from workbench.errors import InputError
+
+START = "00_start.ipynb"
+DEFAULT = Path("workbench-notebooks")
+
+
+def prepare(folder: Path | None) -> Path:
+    """Return the start notebook to open, copying the notebooks to the user's folder if need be.
+
+    In a clone they are opened where they are. From an installed package they are copied into
+    `folder` (default `workbench-notebooks`); what the user has there already is left as it is.
+    """
+    shipped = resources.notebooks()
+    if folder is None and (shipped.parent / "pyproject.toml").exists():
+        return shipped / START
+    target = folder or DEFAULT
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for notebook in sorted(shipped.glob("*.ipynb")):
+            if not (target / notebook.name).exists():
+                shutil.copy(notebook, target)
+    except OSError as e:
+        raise InputError(f"The notebooks can't be copied to {target}: {e.strerror}.") from None
+    return target / START
+
+
+def start(folder: Path | None) -> None:
+    """Replace this process by JupyterLab."""
+    notebook = prepare(folder)
+    command = [sys.executable, "-m", "jupyterlab", str(notebook)]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")
+    os.execv(sys.executable, command)  # noqa: S606 - a list, and no shell
