@@ -28,7 +28,9 @@ MACHINE_PATH = re.compile(rb"(?<![\w./-])/(?:root|home|work)/")
 
 # Changing what stands below means changing the changelog in the same commit.
 PUBLIC_NAMES = {
+    "Explorer",
     "Job",
+    "Launcher",
     "Trace",
     "__version__",
     "breakdown",

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from workbench.analysis.overlap import exposed, overlap
     from workbench.analysis.steps import steps
     from workbench.analysis.summary import summary
+    from workbench.panels.explorer import Explorer
+    from workbench.panels.launcher import Launcher
     from workbench.trace.core import Job, Trace
     from workbench.trace.open import open_source as open  # noqa: A004 - wb.open is its name
 
 _HOME = {
+    "Explorer": "workbench.panels.explorer",
     "Job": "workbench.trace.core",
+    "Launcher": "workbench.panels.launcher",
     "Trace": "workbench.trace.core",
     "breakdown": "workbench.analysis.breakdown",
     "collectives": "workbench.analysis.collectives",
@@ -36,7 +40,9 @@ _HOME = {
     "summary": "workbench.analysis.summary",
 }
 __all__ = [
+    "Explorer",
     "Job",
+    "Launcher",
     "Trace",
     "__version__",
     "breakdown",

@@ -1,0 +1,124 @@
+"""What the explorer says of a source, worked out by hand on a run of two ranks."""
+
+import pytest
+from tinytrace import call, kernel, op, step, write
+
+import workbench as wb
+from workbench.errors import UsageError
+from workbench.panels.answers import Answers, Choice
+from workbench.panels.details import details
+
+US = 1000
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Two ranks, two steps each; step 1 is [10, 110) on both devices.
+
+    rank 0   gemm 10-60     nccl 50-70           gemm 110-150
+    rank 1   gemm 10-30     nccl 50-70           gemm 110-150
+    """
+    for rank, gemm in ((0, 50), (1, 20)):
+        calls = [call("cudaLaunchKernel", t, 1, c) for t, c in ((1, 1), (3, 2), (95, 3))]
+        shapes = {"Input Dims": [[4, 8], []], "Input type": ["float", "Scalar"]}
+        events = [
+            step(1, 0, 90),
+            step(2, 90, 80),
+            op("aten::mm", 0, 3, **shapes),
+            *calls,
+            kernel("gemm<float>", 10, gemm, 1, device=rank),
+            kernel("ncclDevKernel_AllReduce", 50, 20, 2, stream=20, device=rank),
+            kernel("gemm<float>", 110, 40, 3, device=rank),
+        ]
+        info = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        write(tmp_path, events, f"rank{rank}.json", distributedInfo=info,
+              deviceProperties=[{"id": rank, "name": "GPU X"}])  # fmt: skip
+    return wb.open(tmp_path)
+
+
+def test_headline_of_two_ranks(job):
+    # busy 60 and 40 of 100 each; exposed communication 60-70 on rank 0, 50-70 on rank 1
+    assert Answers(job, Choice(step=(1, 1))).headline == (
+        "window 100 us (1 complete step, mean of 2 devices); "
+        "busy 50.0 % (40.0 to 60.0 %); "
+        "compute 35.0 % (20.0 to 50.0 %); "
+        "exposed communication 15.0 % (10.0 to 20.0 %); "
+        "exposed copy 0.0 % (0.0 to 0.0 %); "
+        "idle 50.0 % (40.0 to 60.0 %); "
+        "step 100 us (median); "
+        "device GPU X (2 ranks)"
+    )
+
+
+def test_headline_of_one_rank_and_a_range(job):
+    # 20-70 of rank 1: gemm 20-30, nccl 50-70
+    answers = Answers(job, Choice(rank=1, step=(2, 2), within=(20 * US, 70 * US)))
+    assert answers.headline.startswith(
+        "window 50 us (the selected range); busy 60.0 % (30 us); compute 20.0 % (10 us); "
+        "exposed communication 40.0 % (20 us); "
+    )
+    assert answers["kernels"].select("rank", "name", "count", "total_ns").rows() == [
+        (1, "ncclDevKernel_AllReduce", 1, 20 * US),
+        (1, "gemm<float>", 0, 10 * US),
+    ]
+    # the roofline looks at whole activities, so it keeps to the steps
+    assert answers["coverage"]["device_ns"].to_list() == [40 * US]
+
+
+def test_frames_are_computed_once_and_named(job):
+    answers = Answers(job, Choice())
+    assert answers["summary"] is answers["summary"]
+    assert list(answers) == [
+        "summary", "breakdown", "steps", "kernels", "ops", "overlap", "collectives", "roofline",
+        "coverage",
+    ]  # fmt: skip
+    assert repr(answers).startswith("Answers(summary, ")
+
+
+def test_an_empty_range_is_said(job):
+    assert Answers(job, Choice(within=(0, 0))).headline == (
+        "window empty (no device time in it); device GPU X (2 ranks)"
+    )
+
+
+def test_host_execution_and_a_trace_without_steps_are_noted(tmp_path):
+    trace = wb.open(write(tmp_path, [op("aten::mm", 0, 10)]))
+    answers = Answers(trace, Choice())
+    assert answers.headline.endswith("device CPU (host execution, 1 rank)")
+    assert "the whole trace" in answers.headline
+    (note,) = answers.notes
+    assert "no GPU activity in this trace" in note
+    assert "the window is the whole trace" in note
+    assert note[0].isupper()
+    assert note.endswith(".")
+
+
+def test_details_of_a_kernel(job):
+    found = dict(details(job, {"table": "activities", "rank": 1, "id": 0}).iter_rows())
+    assert found == {
+        "name": "gemm<float>",
+        "what": "kernel",
+        "rank": "1",
+        "duration": "20 us",
+        "start": "10 us",
+        "device": "1",
+        "stream": "7",
+        "launched by": "cudaLaunchKernel, 1 us",
+        "queued": "8 us",  # the call ends at 2, the kernel starts at 10
+        "operator": "aten::mm",
+        "input shapes": "4x8 float",
+        "step": "1",
+        "phase": "forward",
+    }
+
+
+def test_details_of_others(job):
+    step_one = dict(details(job, {"table": "steps", "rank": 0, "id": 0}).iter_rows())
+    assert (step_one["name"], step_one["duration"], step_one["host range"]) == (
+        "step 1", "100 us", "90 us",
+    )  # fmt: skip
+    mm = dict(details(job, {"table": "ops", "rank": 0, "id": 0}).iter_rows())
+    assert (mm["name"], mm["duration"], mm["self"]) == ("aten::mm", "3 us", "2 us")
+    assert details(job, {}).is_empty()
+    with pytest.raises(UsageError, match="no row 999"):
+        details(job, {"table": "ops", "rank": 0, "id": 999})

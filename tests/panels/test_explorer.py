@@ -1,0 +1,164 @@
+"""The explorer without a browser: set values, read frames."""
+
+import json
+import shutil
+
+import pytest
+
+import workbench as wb
+from workbench.errors import UsageError
+from workbench.panels.table import NO_ROW
+from workbench.resources import data
+from workbench.trace.synthetic import SyntheticSpec, generate
+
+MANIFEST = {"schema_version": 1, "status": "done", "preset": "tiny", "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("generated")
+    generate(SyntheticSpec(layers=1, steps=2)).write(path)
+    return path
+
+
+@pytest.fixture
+def explorer(folder):
+    return wb.Explorer(folder)
+
+
+def test_the_frames_are_those_of_the_analyses(explorer, folder):
+    job = wb.open(folder)
+    assert explorer.frames["summary"].equals(wb.summary(job))
+    assert explorer.frames["kernels"].equals(wb.kernels(job))
+    explorer.choose(rank=1)
+    assert explorer.frames["summary"].equals(wb.summary(job, rank=1))
+    explorer.choose(window="all")
+    assert explorer.frames["breakdown"].equals(wb.breakdown(job, window="all"))
+    first = explorer.step.options[1][1]
+    explorer.choose(step=first)
+    assert explorer.frames["summary"].equals(wb.summary(job, step=(first, first)))
+    with pytest.raises(UsageError, match="no rank"):
+        explorer.choose(rank=9)
+
+
+def test_a_click_on_the_timeline_shows_details_and_rows(explorer):
+    trace = explorer.source.ranks[0]
+    event = trace.activities.filter(trace.activities["op"].is_not_null()).row(5, named=True)
+    explorer.timeline.selected = {"table": "activities", "rank": 0, "id": event["id"]}
+    fields = dict(explorer.details.iter_rows())
+    assert fields["name"] == event["name"]
+    row = explorer.panes.tables["kernels"].selected
+    shown = explorer.frames["kernels"].row(row, named=True)
+    assert (shown["rank"], shown["name"], shown["kind"]) == (0, event["name"], event["kind"])
+    operator = explorer.frames["ops"].row(explorer.panes.tables["ops"].selected, named=True)
+    assert operator["name"] == trace.ops["name"][event["op"]] == fields["operator"]
+    explorer.timeline.selected = {}
+    assert explorer.panes.tables["kernels"].selected == NO_ROW
+    assert explorer.details.is_empty()
+
+
+def test_a_click_on_a_row_selects_the_longest_event(explorer):
+    explorer.panes.tables["kernels"].selected = 2
+    row = explorer.frames["kernels"].row(2, named=True)
+    assert explorer.timeline.selected["rank"] == row["rank"]
+    trace = explorer.source.ranks[row["rank"]]
+    event = trace.activities.row(explorer.timeline.selected["id"], named=True)
+    assert (event["name"], event["dur_ns"]) == (row["name"], row["max_ns"])
+    assert explorer.panes.tables["kernels"].selected == 2
+
+
+def test_a_click_on_a_step_shows_it(explorer):
+    explorer.panes.tabs.selected_index = 2
+    explorer.panes.tables["steps"].selected = 1
+    start, length = explorer.frames["steps"].select("start_ns", "dur_ns").row(1)
+    assert explorer.timeline.window == [start, start + length]
+
+
+def test_a_selection_narrows_every_figure_and_leaves_again(explorer, folder):
+    before = explorer.headline
+    row = explorer.frames["steps"].row(0, named=True)
+    within = [row["start_ns"], row["start_ns"] + row["dur_ns"] // 2]
+    explorer.timeline.selection = within
+    job = wb.open(folder)
+    narrowed = wb.kernels(job, window="all", within=tuple(within))
+    assert explorer.frames["kernels"].equals(narrowed)
+    assert "the selected range" in explorer.headline
+    assert explorer.frames["summary"]["window_ns"][0] == row["dur_ns"] // 2
+    explorer.timeline.selection = []
+    assert explorer.headline == before
+
+
+def test_tabs_are_filled_when_they_are_opened(explorer):
+    steps = explorer.panes.tabs.children[2]
+    assert steps.children == ()
+    explorer.panes.tabs.selected_index = 2
+    assert explorer.panes.tables["steps"].html.count("data-row=") == (
+        explorer.frames["steps"].height
+    )
+    for index in range(len(explorer.panes.tabs.children)):
+        explorer.panes.tabs.selected_index = index
+        assert explorer.panes.tabs.children[index].children
+
+
+def test_every_picture_can_be_drawn(explorer):
+    for figure in (explorer.panes.breakdown, *explorer.panes.figures.values()):
+        item = figure.item("dark", 700)
+        assert json.loads(json.dumps(item))["doc"]["roots"]
+
+
+def test_what_is_broken_is_one_sentence(explorer, tmp_path):
+    explorer.load(tmp_path / "nowhere")
+    assert explorer.notes == (
+        f"There is no file or folder {tmp_path / 'nowhere'}; check the path.",
+    )
+    assert (dict(explorer.frames), explorer.headline, explorer.timeline) == ({}, "", None)
+    bad = tmp_path / "bad.json"
+    bad.write_text("{")
+    explorer.load(bad)
+    assert len(explorer.notes) == 1
+    assert "Traceback" not in explorer.notes[0]
+
+
+def test_runs_are_offered_newest_first_with_what_is_wrong(tmp_path):
+    for name, status, started, error in (
+        ("old", "done", "2026-01-01", None),
+        ("new", "done", "2026-02-01", None),
+        ("broken", "failed", "2026-03-01", "Rank 0 ended with code 1."),
+    ):
+        shutil.copytree(data() / "gpt_tiny_cpu", tmp_path / name)
+        content = MANIFEST | {"status": status, "started": started, "error": error}
+        (tmp_path / name / "run.json").write_text(json.dumps(content))
+    partial = tmp_path / ".cut.partial"
+    partial.mkdir()
+    content = MANIFEST | {"status": "running", "started": "2025-01-01"}
+    (partial / "run.json").write_text(json.dumps(content))
+    (tmp_path / "broken" / "rank0.trace.json.gz").unlink()
+
+    explorer = wb.Explorer(runs_dir=tmp_path)
+    labels = [label for label, _ in explorer.run.options]
+    assert labels == [
+        "broken · tiny · cpu · failed",
+        "new · tiny · cpu",
+        "old · tiny · cpu",
+        "cut · tiny · cpu · interrupted",
+    ]
+    assert explorer.answers.source.ranks[0].meta.path.parent.name == "new"
+    explorer.run.value = str(tmp_path / "broken")
+    assert explorer.notes == ("broken: Rank 0 ended with code 1.",)
+    explorer.run.value = str(partial)
+    assert explorer.notes == (
+        "cut was interrupted: the process that recorded it is gone. Record it again.",
+    )
+    explorer.run.value = str(tmp_path / "old")
+    assert explorer.headline.startswith("window ")
+    explorer.refresh()
+    assert explorer.run.value == str(tmp_path / "old")
+
+
+def test_without_a_run_it_says_what_to_do(tmp_path):
+    assert "record one" in wb.Explorer(runs_dir=tmp_path / "none").notes[0]
+
+
+def test_the_text_forms_say_nothing_that_changes(explorer):
+    widgets = [explorer, explorer.panes.breakdown, *explorer.panes.tables.values()]
+    assert [repr(x) for x in widgets[:3]] == ["Explorer()", "Figure(breakdown)", "Table(kernels)"]

@@ -1,0 +1,102 @@
+"""How the panes hang together: from an event on the timeline to rows of tables, and back."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from workbench.errors import unknown_name
+from workbench.panels.details import find
+from workbench.panels.table import NO_ROW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from workbench.panels.answers import Answers
+    from workbench.trace.core import Trace
+
+_KEYS = {"kernels": ("rank", "device", "kind", "name"), "ops": ("rank", "name"),
+         "steps": ("rank", "device", "step")}  # fmt: skip
+
+
+@contextmanager
+def silent(panel: Any) -> Iterator[None]:
+    """Set controls without the panel acting on it."""
+    before, panel._quiet = panel._quiet, True  # noqa: SLF001 - the panels' own agreement
+    try:
+        yield
+    finally:
+        panel._quiet = before  # noqa: SLF001
+
+
+def set_option(control: Any, name: str, value: Any) -> None:
+    """Set a dropdown; a value that is not offered raises with the nearest."""
+    values = [o[1] if isinstance(o, tuple) else o for o in control.options]
+    if value not in values:
+        raise unknown_name(name, str(value), [str(v) for v in values])
+    control.value = value
+
+
+def rows(answers: Answers, selected: Mapping[str, Any]) -> dict[str, int]:
+    """Return, for each table, the row that the selected event belongs to; -1 where it has none."""
+    found = find(answers.source, selected)
+    if found is None:
+        return dict.fromkeys(_KEYS, NO_ROW)
+    trace, row = found
+    row = row | {"rank": trace.meta.rank, "device": row.get("device")}
+    wanted: dict[str, Mapping[str, Any] | None] = dict.fromkeys(_KEYS)
+    if selected["table"] == "activities":
+        wanted["kernels"] = row
+        op = row["op"]
+        wanted["ops"] = None if op is None else row | {"name": trace.ops["name"][op]}
+    elif selected["table"] in ("ops", "steps"):
+        wanted[selected["table"]] = row
+    return {table: _row_of(answers[table], table, keys) for table, keys in wanted.items()}
+
+
+def _row_of(frame: pl.DataFrame, table: str, keys: Mapping[str, Any] | None) -> int:
+    if keys is None:
+        return NO_ROW
+    same = [pl.col(k).cast(pl.String).eq_missing(_text(keys[k])) for k in _KEYS[table]]
+    hits = frame.with_row_index("row").filter(same)["row"]
+    return int(hits[0]) if len(hits) else NO_ROW
+
+
+def _text(value: Any) -> pl.Expr:
+    return pl.lit(None if value is None else str(value), pl.String)
+
+
+def longest(answers: Answers, table: str, row: int) -> dict[str, Any]:
+    """Return the longest event that a row of `kernels` or `ops` stands for, as `selected` has it.
+
+    Of those in the selected range, when there is one and it holds any.
+    """
+    keys = answers[table].row(row, named=True)
+    trace = next(t for t in answers.source.ranks if t.meta.rank == keys["rank"])
+    source = "activities" if table == "kernels" else "ops"
+    same = pl.col("name").cast(pl.String) == keys["name"]
+    if table == "kernels":
+        same &= pl.col("device").eq_missing(pl.lit(keys["device"], pl.Int32))
+        same &= pl.col("kind").cast(pl.String) == keys["kind"]
+    events = trace.tables[source].filter(same)
+    events = _inside(answers, trace, events)
+    best = events.sort("dur_ns", descending=True)["id"]
+    return {"table": source, "rank": trace.meta.rank, "id": int(best[0])} if len(best) else {}
+
+
+def _inside(answers: Answers, trace: Trace, events: pl.DataFrame) -> pl.DataFrame:
+    within = answers.choice.within
+    if within is None:
+        return events
+    shift = trace.meta.origin_ns - answers.source.origin_ns
+    start = pl.col("start_ns") + shift
+    touching = events.filter((start < within[1]) & (start + pl.col("dur_ns") > within[0]))
+    return touching if touching.height else events
+
+
+def step_window(answers: Answers, row: int) -> list[int]:
+    """Return begin and end of a row of `steps`, in the source's time."""
+    start, length = answers["steps"].select("start_ns", "dur_ns").row(row)
+    return [start, start + length]
