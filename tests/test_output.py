@@ -25,7 +25,7 @@ def test_text_has_units_in_cells_and_headers_without_suffix():
     words = [line.split() for line in lines]
     assert words[0] == ["name", "kind", "dur", "moved", "big", "share", "dims", "ok"]
     assert words[1][:6] == ["gemm", "kernel", "1.235", "ms", "2.5", "GB"]
-    assert words[1][6:] == ["9223372036854775809", "0.1235", "[1,", "2]", "yes"]
+    assert words[1][6:] == ["9223372036854775809", "12.3", "%", "[1,", "2]", "yes"]
     assert words[2] == ["-", "copy", "999", "ns", "0", "B", "0", "-", "[]", "no"]
     assert words[3] == ["[red]copy[/red]\\x1b[31m", "-", "-", "-", "-", "-", "-", "-"]
 

@@ -28,9 +28,12 @@ MACHINE_PATH = re.compile(rb"(?<![\w./-])/(?:root|home|work)/")
 
 # Changing what stands below means changing the changelog in the same commit.
 PUBLIC_NAMES = {
+    "CapturePlan",
     "Explorer",
     "Job",
     "Launcher",
+    "Run",
+    "Timeline",
     "Trace",
     "__version__",
     "breakdown",
@@ -40,10 +43,12 @@ PUBLIC_NAMES = {
     "open",
     "ops",
     "overlap",
+    "record",
+    "roofline",
     "steps",
     "summary",
 }
-VERBS = {"doctor", "record", "runs", "show", "workloads"}
+VERBS = {"ceilings", "doctor", "lab", "record", "report", "runs", "show", "workloads"}
 TABLES = {
     "activities": "id kind family name device stream start_ns dur_ns launch op step phase "
     "graph_node grid block registers shared_bytes occupancy bytes source",

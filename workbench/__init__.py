@@ -17,17 +17,23 @@ if TYPE_CHECKING:
     from workbench.analysis.kernels import kernels
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
+    from workbench.analysis.roofline import roofline
     from workbench.analysis.steps import steps
     from workbench.analysis.summary import summary
+    from workbench.capture import CapturePlan, Run, record
     from workbench.panels.explorer import Explorer
     from workbench.panels.launcher import Launcher
     from workbench.trace.core import Job, Trace
     from workbench.trace.open import open_source as open  # noqa: A004 - wb.open is its name
+    from workbench.views.timeline import Timeline
 
 _HOME = {
+    "CapturePlan": "workbench.capture",
     "Explorer": "workbench.panels.explorer",
     "Job": "workbench.trace.core",
     "Launcher": "workbench.panels.launcher",
+    "Run": "workbench.capture",
+    "Timeline": "workbench.views.timeline",
     "Trace": "workbench.trace.core",
     "breakdown": "workbench.analysis.breakdown",
     "collectives": "workbench.analysis.collectives",
@@ -36,13 +42,18 @@ _HOME = {
     "open": "workbench.trace.open:open_source",
     "ops": "workbench.analysis.ops",
     "overlap": "workbench.analysis.overlap",
+    "record": "workbench.capture",
+    "roofline": "workbench.analysis.roofline",
     "steps": "workbench.analysis.steps",
     "summary": "workbench.analysis.summary",
 }
 __all__ = [
+    "CapturePlan",
     "Explorer",
     "Job",
     "Launcher",
+    "Run",
+    "Timeline",
     "Trace",
     "__version__",
     "breakdown",
@@ -52,6 +63,8 @@ __all__ = [
     "open",
     "ops",
     "overlap",
+    "record",
+    "roofline",
     "steps",
     "summary",
 ]

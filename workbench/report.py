@@ -79,7 +79,8 @@ def table(frame: pl.DataFrame) -> str:
         "<tr>" + "".join(f"<td>{html.escape(_text(n, v))}</td>" for n, v in row.items()) + "</tr>"
         for row in frame.iter_rows(named=True)
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    body = f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
+    return f'<table style="white-space: nowrap">{body}</table>'
 
 
 def _text(name: str, value: object) -> str:

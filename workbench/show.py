@@ -95,6 +95,8 @@ def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
 def brief(meta: dict[str, Any]) -> dict[str, Any]:
     """Return what of it a person needs beside a printed table."""
     notes = {"window": meta["window"], "reason": meta["reason"]}
+    if "generated" in meta["producer"]:
+        notes["generated"] = f"{meta['producer']['generated']}; no recording of a real device"
     if meta["truncated"]:
         notes["truncated"] = "yes: the recording was cut short, totals are partial"
     for row in meta.get("coverage", []):

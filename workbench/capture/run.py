@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import shutil
 import threading
 from typing import TYPE_CHECKING, Any
 
 from workbench.capture import folder, manifest
 from workbench.capture.launch import start_ranks
+from workbench.capture.plan import CapturePlan
 from workbench.capture.supervisor import GRACE_S, Supervisor
+from workbench.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from workbench.capture.plan import CapturePlan
     from workbench.capture.supervisor import Progress
 
 _EXIT_WAIT_S = GRACE_S + 2
 
 
-def record(plan: CapturePlan, *, on_event: Callable[[Progress], None] | None = None) -> Run:
+def record(
+    plan: CapturePlan | str, *, on_event: Callable[[Progress], None] | None = None, **fields: Any
+) -> Run:
     """Start a recording in child processes and return at once.
 
-    `on_event` is called for each event from a thread of the run, the last time when the run
-    folder has its final name. UsageError or CaptureError when the run cannot even be started.
+    `plan` is a `CapturePlan`, or the name of a workload with the plan's other fields beside it:
+    `record("gpt", preset="tiny", ranks=2)`. `on_event` is called for each event from a thread of
+    the run, the last time when the run folder has its final name. UsageError or CaptureError when the run cannot even be started.
     """
+    if isinstance(plan, str):
+        plan = _plan(plan, fields)
+    elif fields:
+        raise UsageError(f"{', '.join(fields)} belong into the plan that is given.")
     partial, final = folder.create(plan)
     try:
         content = manifest.begin(plan)
@@ -45,6 +54,14 @@ def record(plan: CapturePlan, *, on_event: Callable[[Progress], None] | None = N
     )
     supervisor.start()
     return Run(supervisor)
+
+
+def _plan(workload: str, fields: dict[str, Any]) -> CapturePlan:
+    known = {f.name for f in dataclasses.fields(CapturePlan)} - {"workload"}
+    for name in fields:
+        if name not in known:
+            raise unknown_name("field of a recording", name, known)
+    return CapturePlan(workload=workload, **fields)
 
 
 class Run:

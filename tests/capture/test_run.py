@@ -1,0 +1,22 @@
+"""`record` by name: what it refuses before anything is started."""
+
+import pytest
+
+import workbench as wb
+from workbench.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fields", "words"),
+    [
+        (("gpt",), {"step": 3}, "did you mean steps"),
+        (("gtp",), {}, "did you mean gpt"),
+        (("gpt",), {"presets": "tiny"}, "did you mean preset"),
+        ((wb.CapturePlan(workload="gpt"),), {"steps": 3}, "belong into the plan"),
+    ],
+)
+def test_a_wrong_word_gets_a_sentence(arguments, fields, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=words):
+        wb.record(*arguments, **fields)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,51 @@
+"""The one-file report and `workbench lab`'s notebooks."""
+
+import pytest
+from tinytrace import call, kernel, op, step, write
+
+from workbench import lab, report
+from workbench.errors import UsageError
+
+HOSTILE = "gemm<script>alert(1)</script>"
+
+
+@pytest.fixture
+def page(tmp_path):
+    events = [step(1, 0, 50), op("aten::mm", 1, 9), call("cudaLaunchKernel", 2, 1, 1)]
+    source = write(tmp_path, [*events, kernel(HOSTILE, 20, 10, 1)])
+    return report.write(source, tmp_path / "out.html").read_text()
+
+
+def test_the_numbers_are_on_the_page(page):
+    # the one kernel runs 20-30 us and is all of the window
+    assert "<td>10 us</td>" in page
+    assert "<td>100.0 %</td>" in page
+    for heading, _, _ in report.SECTIONS[:4]:
+        assert f"<h2>{heading}</h2>" in page
+
+
+def test_names_from_the_trace_are_escaped(page):
+    assert HOSTILE not in page
+    assert "gemm&lt;script&gt;" in page
+
+
+def test_generated_traces_say_so(tmp_path):
+    source = write(tmp_path, [kernel("k", 0, 5)], generated="a generator")
+    assert "no recording of a real device" in report.write(source, tmp_path / "o.html").read_text()
+
+
+def test_only_html_is_written(tmp_path):
+    with pytest.raises(UsageError, match=r"does not end in \.html"):
+        report.write(write(tmp_path, [kernel("k", 0, 5)]), tmp_path / "out.pdf")
+
+
+def test_notebooks_are_copied_once_and_never_overwritten(tmp_path, monkeypatch):
+    shipped = tmp_path / "shipped"
+    shipped.mkdir()
+    (shipped / lab.START).write_text("new")
+    monkeypatch.setattr("workbench.resources.notebooks", lambda: shipped)
+    mine = tmp_path / "mine"
+    assert lab.prepare(mine) == mine / lab.START
+    (mine / lab.START).write_text("my notes")
+    lab.prepare(mine)
+    assert (mine / lab.START).read_text() == "my notes"
