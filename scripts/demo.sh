@@ -13,8 +13,10 @@ run=${run#"$PWD/"}
 recorded=$(date +%s)
 
 .venv/bin/workbench show "$run" breakdown || exit 1
+page=$(.venv/bin/workbench report "$run") || exit 1
 drawn=$(date +%s)
 
 echo
+echo "The timeline of the run is in $page: open it in a browser, no network needed."
 echo "The run is in $run: look at it with 'make lab', or with '.venv/bin/workbench show $run kernels'."
 echo "Seconds spent: installing $((installed - start)), recording $((recorded - installed)), drawing $((drawn - recorded))."

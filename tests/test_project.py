@@ -186,3 +186,10 @@ def test_a_path_of_some_machine_is_found(tmp_path):
     assert leaks(inside)
     inside.write_bytes(gzip.compress(b"frame/work/x https://host/home/"))
     assert not leaks(inside)
+
+
+def test_the_page_of_definitions_is_what_the_docstrings_say():
+    spec = importlib.util.spec_from_file_location("definitions", ROOT / "scripts/definitions.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert made.page() == made.PAGE.read_text("utf-8"), "run scripts/definitions.py"

@@ -24,7 +24,7 @@ def segments(trace):
 
 
 def test_segments_of_the_innermost_operator(tmp_path):
-    # DEFINITIONS: addmm 0-100 with a child 40-50 gives 0-40, 40-50, 50-100; addmm self 90
+    # addmm 0-100 with a child 40-50 gives 0-40, 40-50, 50-100; addmm self 90
     trace = read(tmp_path, [op("aten::addmm", 0, 100), op("aten::expand", 40, 10)])
     assert segments(trace) == [
         ("aten::addmm", 0, 40), ("aten::expand", 40, 50), ("aten::addmm", 50, 100),

@@ -31,7 +31,7 @@ def breakdown(
     """Return `rank device part time_ns share`, four rows a (rank, device).
 
     compute |C|; exposed communication |N - C|; exposed copy |M - C - N|; idle |W| - |A|
-    (DEFINITIONS, Breakdown). `share` is of the window, null when that is empty.
+   . `share` is of the window, null when that is empty.
     """
     rows = [
         {"rank": s.rank, "device": s.device, **row}

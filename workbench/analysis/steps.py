@@ -38,7 +38,7 @@ def steps(
     """Return a row for each (rank, device, step), by device-step rule.
 
     Step k is [S(k), S(k+1)), S(k) the earliest start of work launched in host step k; the last
-    one is `tail` and ends with its latest activity (DEFINITIONS, Steps). `start_ns` is relative to
+    one is `tail` and ends with its latest activity. `start_ns` is relative to
     the source's origin. busy + idle = dur; activities are clipped to the step by time.
     """
     rows = [

@@ -37,7 +37,7 @@ COLUMNS: dict[str, pl.DataType] = {
 
 
 class Times(NamedTuple):
-    """Lengths of unions inside a window, in ns, under DEFINITIONS, Breakdown."""
+    """Lengths of unions inside a window, in ns."""
 
     window_ns: int
     busy_ns: int

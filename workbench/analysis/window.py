@@ -1,4 +1,4 @@
-"""The stretch of time that an analysis looks at, a device at a time (DEFINITIONS, Windows)."""
+"""The stretch of time that an analysis looks at, a device at a time."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ def record(
 
     `plan` is a `CapturePlan`, or the name of a workload with the plan's other fields beside it:
     `record("gpt", preset="tiny", ranks=2)`. `on_event` is called for each event from a thread of
-    the run, the last time when the run folder has its final name. UsageError or CaptureError when the run cannot even be started.
+    the run, the last time when the run folder has its final name. UsageError or CaptureError when
+    the run cannot even be started.
     """
     if isinstance(plan, str):
         plan = _plan(plan, fields)

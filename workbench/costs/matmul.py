@@ -1,7 +1,7 @@
 """FLOPs and bytes of the matrix-product family, from recorded shapes.
 
 FLOPs are 2 per multiply-add on the broadcast output; bias, scaling and activation epilogues are not
-counted (DEFINITIONS "Costs and rates"; the usual 2MNK of LAPACK working note 41, appendix C).
+counted (the usual 2MNK of LAPACK working note 41, appendix C).
 Bytes are compulsory traffic: each distinct input element read once, each output element written
 once. One tensor passed twice counts twice, since the recording does not tell.
 """

@@ -17,7 +17,7 @@ _C10D = "c10d::"
 
 
 def applies(bare: RawTrace, launches: pl.DataFrame) -> bool:
-    """Say whether the trace has no sign of an accelerator at all (DEFINITIONS, Host execution)."""
+    """Say whether the trace has no sign of an accelerator at all."""
     launched = launches["kind"].is_in(schema.LAUNCH_TYPE_KINDS).any()
     return not (bare.activities.height or bare.accelerator or launched)
 

@@ -1,4 +1,4 @@
-"""The phase of a training step that a host position belongs to (DEFINITIONS, Operators)."""
+"""The phase of a training step that a host position belongs to."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def device_steps(
     """Return the `steps` table: [S(k), S(k+1)) by device, or the host ranges when `by_time`.
 
     S(k) is the earliest start among activities launched inside host step k. The last step of a
-    device ends with its latest activity and is flagged `tail` (DEFINITIONS, Steps and windows).
+    device ends with its latest activity and is flagged `tail`.
     """
     found = (
         activities.filter(pl.col("step").is_not_null())

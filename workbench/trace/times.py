@@ -1,7 +1,7 @@
 """Decimal microseconds to integer nanoseconds, whole columns at a time and exactly.
 
 A double holds a number of at most three decimals without loss only below 2^43 us; beyond, or with
-more decimals, the text itself is read and rounded half to even (DEFINITIONS, Records).
+more decimals, the text itself is read and rounded half to even.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def _name_collectives(activities: pl.DataFrame) -> pl.DataFrame:
 def _drop_invalid(
     tables: dict[str, pl.DataFrame],
 ) -> tuple[dict[str, pl.DataFrame], list[dict[str, object]]]:
-    """Take out records without a usable time; DEFINITIONS, Invalid device record."""
+    """Take out records without a usable time."""
     stamped = [f["start_ns"] for n, f in tables.items() if n != "memory"]
     real = pl.concat(stamped).filter(pl.concat(stamped) > 0)
     far = (int(real.min()) if len(real) else 0) > DAY_NS  # type: ignore[arg-type]

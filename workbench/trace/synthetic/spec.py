@@ -96,7 +96,7 @@ class SyntheticSpec:
 
 
 LONGEST_NS = {"launch_latency_ns": 10_000, "dependency_ns": 5_000}
-"""Above these a gap would fall under another cause (see DEFINITIONS, idle by cause)."""
+"""Above these a gap would fall under another cause."""
 
 
 def _check_gap(name: str, value: int) -> None:

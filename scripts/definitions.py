@@ -1,0 +1,82 @@
+"""Write docs/definitions.md from the docstrings of the functions that compute the numbers."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "docs" / "definitions.md"
+HEAD = """# Definitions
+
+What each number means, in the words of the function that computes it.
+`scripts/definitions.py` makes this page from their docstrings; a test holds the two together.
+"""
+SUBJECTS = {
+    "Times": ["workbench.trace.times", "workbench.trace.times:from_doubles"],
+    "Host execution": ["workbench.trace.host:applies", "workbench.trace.host:activities"],
+    "Nesting and self time": ["workbench.trace.nesting"],
+    "Steps": [
+        "workbench.trace.steps:host_steps",
+        "workbench.trace.steps:device_steps",
+        "workbench.analysis.steps:steps",
+    ],
+    "Phases": ["workbench.trace.phases:classifier"],
+    "Windows": ["workbench.analysis.window:select"],
+    "Summary and breakdown": [
+        "workbench.analysis.summary:times",
+        "workbench.analysis.summary:summary",
+        "workbench.analysis.breakdown:breakdown",
+    ],
+    "Kernels and operators": ["workbench.analysis.kernels:kernels", "workbench.analysis.ops:ops"],
+    "Communication": [
+        "workbench.analysis.overlap:overlap",
+        "workbench.analysis.overlap:exposed",
+        "workbench.analysis.collectives:collectives",
+    ],
+    "Roofline": [
+        "workbench.analysis.roofline",
+        "workbench.analysis.roofline:coverage",
+        "workbench.costs.matmul",
+        "workbench.costs.attention",
+        "workbench.costs.ceilings",
+    ],
+    "Overhead of profiling": ["workbench.capture.overhead"],
+}
+
+
+def page() -> str:
+    """Return the text of the page."""
+    parts = [HEAD]
+    for subject, places in SUBJECTS.items():
+        parts.append(f"## {subject}\n")
+        parts += [
+            f"**`{place.partition(':')[2] or place}`**\n\n{_text(place)}\n" for place in places
+        ]
+    return "\n".join(parts)
+
+
+def _text(place: str) -> str:
+    module, _, name = place.partition(":")
+    thing = importlib.import_module(module)
+    text = inspect.getdoc(getattr(thing, name) if name else thing)
+    if not text:
+        raise SystemExit(f"{place} has no docstring.")
+    return _as_markdown(text)
+
+
+def _as_markdown(text: str) -> str:
+    """Turn numpydoc section heads into bold lines; the rest is Markdown already."""
+    lines = text.splitlines()
+    out: list[str] = []
+    for i, line in enumerate(lines):
+        if set(line) == {"-"}:
+            continue
+        under = lines[i + 1] if i + 1 < len(lines) else ""
+        out.append(f"*{line}*\n" if under and set(under) == {"-"} else line)
+    return "\n".join(out)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE.name)
