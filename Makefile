@@ -21,7 +21,7 @@ setup:
 
 # JupyterLab refuses to run as root (in a container, say) unless told to.
 lab: setup
-	$(BIN)/jupyter lab notebooks/00_start.ipynb $(if $(filter 0,$(shell id -u)),--allow-root)
+	$(BIN)/workbench lab
 
 demo:
 	sh scripts/demo.sh
