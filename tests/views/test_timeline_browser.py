@@ -13,7 +13,7 @@ from views.generated import many_lanes, training_run
 from views.traces import kernel, trace
 
 from workbench.views import html
-from workbench.views.timeline import Timeline
+from workbench.views.timeline import FRONT_END, HERE, Timeline
 
 pytestmark = pytest.mark.browser
 
@@ -26,6 +26,13 @@ def slow(*args):
     time.sleep(1.5)
     return quick(*args)
 replies.view = slow"""
+DEAF_MODEL = """
+for (const k of ["snapshot_busy", "snapshot_colour"])
+  state[k] = new DataView(Uint8Array.from(state[k]).buffer);
+const nothing = () => {};
+const model = { get: (k) => state[k], set: nothing, save_changes: nothing, on: nothing,
+  off: nothing, send: nothing };
+render({ model, el: document.body });"""
 READY = ".wb-timeline[data-kind='bins'][data-busy='false'], [data-kind='rects'][data-busy='false']"
 CANVAS = ".wb-timeline-canvas"
 SHOW = """from views.generated import training_run
@@ -82,7 +89,11 @@ class Driver:
         return self.page.locator(".wb-timeline-tip:visible").all_inner_texts()
 
     def picture(self):
-        return Image.open(io.BytesIO(self.page.locator(CANVAS).screenshot())).convert("RGB")
+        return picture_of(self.page)
+
+
+def picture_of(page):
+    return Image.open(io.BytesIO(page.locator(CANVAS).screenshot())).convert("RGB")
 
 
 def kernel_value(book, name):
@@ -283,3 +294,21 @@ def test_ticks_stand_apart_down_to_single_nanoseconds(browser, tmp_path, start, 
         texts = t.get("t.ticks().map((k) => k.text)")
         assert tick in texts
         assert len(set(texts)) == len(texts) >= 3
+
+
+def test_without_a_kernel_the_saved_overview_shows(browser, tmp_path):
+    # what a front end has of a saved notebook: the synced traits, and a model that never answers
+    timeline = Timeline(training_run(kernels=8000))
+    state = timeline.get_state([*html.STATE, "snapshot_rows", "snapshot_busy", "snapshot_colour"])
+    for name in ("snapshot_busy", "snapshot_colour"):
+        state[name] = list(bytes(state[name]))
+    code = FRONT_END.replace("export default { render };", "")
+    script = f"{code}\nconst state = {json.dumps(state)};\n{DEAF_MODEL}"
+    path = tmp_path / "saved.html"
+    head = f"<meta charset=utf-8><style>{(HERE / 'timeline.css').read_text('utf-8')}</style>"
+    path.write_text(f"{head}<body><script type=module>{script}</script>", "utf-8")
+    with browser.page() as tab:
+        tab.goto_file(path)
+        tab.page.wait_for_timeout(800)
+        assert len(picture_of(tab.page).getcolors(1 << 24)) > 10
+        assert "overview only" in tab.page.locator(".wb-timeline-status").inner_text()

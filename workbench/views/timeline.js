@@ -6,7 +6,7 @@
 // At most one request for a picture is in flight; meanwhile the last picture is stretched.
 
 const MIN_SPAN = 10;          // ns across the whole width: 1 ns ticks still stand apart
-const MARGIN = 0.25;          // drawn beyond each edge, so that a pan has something to show
+const MARGIN = 0.1;           // drawn beyond each edge, so that a pan has something to show
 const ROW_MARGIN = 12;
 const REACH = 2;              // px around the pointer that still hit an event
 const FOREIGN_WHEEL = 250;    // ms in which a page scroll that arrives here stays a page scroll
