@@ -39,7 +39,7 @@ def job(tmp_path):
 def test_headline_of_two_ranks(job):
     # busy 60 and 40 of 100 each; exposed communication 60-70 on rank 0, 50-70 on rank 1
     assert Answers(job, Choice(step=(1, 1))).headline == (
-        "window 100 us (1 complete step, mean of 2 devices); "
+        "window 100 us (1 step, mean of 2); "
         "busy 50.0 % (40.0 to 60.0 %); "
         "compute 35.0 % (20.0 to 50.0 %); "
         "exposed communication 15.0 % (10.0 to 20.0 %); "

@@ -169,9 +169,10 @@ def test_inbox_delivers_on_the_loop_throttled_and_never_loses_the_last():
 
 
 @pytest.mark.slow
-def test_a_real_recording_opens_in_the_explorer(tmp_path):
-    launcher = wb.Launcher(tmp_path)
-    explorer = wb.Explorer(runs_dir=tmp_path, launcher=launcher)
+def test_a_real_recording_opens_in_the_explorer(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    launcher = wb.Launcher("runs")
+    explorer = wb.Explorer(runs_dir="runs", launcher=launcher)
     assert explorer.notes == (
         "There is no run to show yet: record one, or open a trace with Explorer(path).",
     )

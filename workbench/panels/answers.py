@@ -138,8 +138,12 @@ class Answers(Mapping[str, pl.DataFrame]):
         mean = known["window_ns"].mean()
         made_of = self._made_of(known)
         if known.height > 1:
-            made_of += f", mean of {known.height} devices"
-        return units.duration(float(mean)), made_of, "the time that the shares are of"  # type: ignore[arg-type]
+            made_of += f", mean of {known.height}"
+        return (
+            units.duration(float(mean)),
+            made_of,
+            "the time that the shares are of; of several devices, each has its own",
+        )  # type: ignore[arg-type]
 
     def _made_of(self, known: pl.DataFrame) -> str:
         if self.choice.within is not None:
@@ -148,7 +152,7 @@ class Answers(Mapping[str, pl.DataFrame]):
         if used == "all":
             return "the whole trace"
         count = int(known["steps"].max() or 0)  # type: ignore[arg-type]
-        what = "complete step" if used == "steps" else "host step range"
+        what = "step" if used == "steps" else "host step"
         return f"{count} {what}{'' if count == 1 else 's'}"
 
     def _step(self) -> tuple[Fact, ...]:

@@ -7,6 +7,7 @@ filled when the tab is opened. Everything shown can be read and set from Python:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,9 @@ class Explorer(w.VBox):
         runs_dir: str | Path = "runs",
         launcher: Launcher | None = None,
     ) -> None:
-        self.runs_dir, self._given = Path(runs_dir), source
+        # as a run names itself: absolute, links kept, so that the two can be compared
+        self.runs_dir = Path(os.path.abspath(Path(runs_dir).expanduser()))  # noqa: PTH100
+        self._given = source
         self.source: Trace | Job | None = None
         self.answers: Answers | None = None
         self.timeline: Timeline | None = None

@@ -216,10 +216,9 @@ class Launcher(w.VBox):
     def _fill_preset(self) -> None:
         workload = workloads.get(self._workload.value)
         self._form.fill(workload.describe(self._preset.value))
-        text = f"{workload.summary}. {workload.preset_help.get(self._preset.value, '')}"
-        self._about.value = (
-            f'<p class="wb-caption">{html.escape(text)}. {html.escape(auto_device())}</p>'
-        )
+        what = workload.preset_help.get(self._preset.value, "")
+        text = f"{workload.summary}. Preset {self._preset.value}: {what}. {auto_device()}"
+        self._about.value = f'<p class="wb-caption">{html.escape(text)}</p>'
         self._check()
 
     def _check(self) -> None:

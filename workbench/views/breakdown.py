@@ -129,7 +129,6 @@ def stacked(drawn: pl.DataFrame, value: str, look: Theme, tooltips: list[tuple[s
         line_color=look.background,
         bar_width=0.75,
         legend_position="top",
-        legend_cols=len(LABELS),
         show_legend=True,
         tools=["hover"],
         default_tools=[],

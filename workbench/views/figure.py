@@ -56,7 +56,11 @@ class Figure(anywidget.AnyWidget):
 
         width = min(max(int(width), MIN_WIDTH), MAX_WIDTH)
         picture = self.draw(theme if theme in THEMES else "light", width)
-        item: dict[str, Any] = json_item(hv.render(picture, backend="bokeh"))
+        figure = hv.render(picture, backend="bokeh")
+        # the page shows through: a cell, a tab and a standalone page differ in their background
+        figure.background_fill_color = figure.border_fill_color = None
+        figure.toolbar.logo = None
+        item: dict[str, Any] = json_item(figure)
         return item
 
     def _on_message(self, _: object, message: Mapping[str, Any], __: object = None) -> None:
@@ -89,10 +93,13 @@ def themed(look: Theme) -> Any:
             axis.axis_label_text_color = axis.major_label_text_color = look.text
             axis.axis_line_color = axis.major_tick_line_color = look.muted
             axis.minor_tick_line_color = None
+            axis.axis_label_text_font_style = "normal"
         for grid in figure.grid:
             grid.grid_line_color, grid.grid_line_alpha = look.muted, 0.2
         for legend in figure.legend:
             legend.background_fill_alpha, legend.border_line_alpha = 0, 0
             legend.label_text_color = look.text
+            legend.orientation, legend.nrows, legend.ncols = "horizontal", 1, "auto"
+            legend.padding, legend.margin, legend.spacing = 2, 0, 18
 
     return apply

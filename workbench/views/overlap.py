@@ -80,7 +80,6 @@ def bars(frame: pl.DataFrame, *, theme: str = "light", width: int = 900) -> hv.O
         line_color=look.background,
         bar_width=0.75,
         legend_position="top",
-        legend_cols=2,
         xlabel="",
         ylabel="communication (ms)",
         fontsize={"title": "10pt"},
