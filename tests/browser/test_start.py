@@ -54,6 +54,12 @@ class Panel:
     def colours(self, selector):
         return len(self.picture(selector).getcolors(1 << 24))
 
+    def chosen(self):
+        """Return what the dropdowns in sight show."""
+        code = "(all) => all.map((s) => s.selectedOptions[0]?.textContent ?? null)"
+        shown = self.box.locator("select:visible").evaluate_all(code)
+        return [text.replace("\xa0", " ").strip() for text in shown]
+
     def timeline(self, expression):
         """Evaluate JavaScript in which `t` is the timeline."""
         code = f"(e) => {{ const t = e.timeline; return {expression}; }}"
@@ -107,6 +113,7 @@ def test_a_newcomers_first_minutes(lab, tmp_path):
         assert sample.colours(".wb-figure") > 5
         assert "NVIDIA H100" in sample.text(".wb-facts")
         assert "There is no run to show yet" in mine.text(".wb-notes")
+        assert sample.chosen() == ["generated_gpu_2ranks", "all", "complete steps", "all"]
 
         said = record(launcher)
         assert any("warm-up" in text for text in said)
@@ -120,6 +127,8 @@ def test_a_newcomers_first_minutes(lab, tmp_path):
         shown = mine.text(".wb-facts").split("\n")
         assert shown[1] in numbers  # the window, with its unit
         assert "2 steps" in shown
+        assert mine.chosen()[0].startswith("gpt-")
+        assert mine.chosen()[1:] == ["complete steps", "all"]  # one rank leaves no choice
         assert "Host execution, no GPU activity" in mine.text(".wb-notes")
         assert mine.colours(".wb-timeline-canvas") > 10
 
@@ -138,8 +147,7 @@ def test_a_newcomers_first_minutes(lab, tmp_path):
                 sample.ready()
                 corner = sample.picture(".wb-figure").getpixel((2, 2))
                 assert (sum(corner) < 200) is dark
-                sample.box.screenshot(path=tmp_path / f"sample-{look}.png")
-                mine.box.screenshot(path=tmp_path / f"mine-{look}.png")
+                mine.box.screenshot(path=tmp_path / f"{look}.png")
 
 
 def record(launcher):

@@ -135,15 +135,15 @@ class Answers(Mapping[str, pl.DataFrame]):
         )
 
     def _window(self, known: pl.DataFrame) -> tuple[str, str, str]:
-        mean = known["window_ns"].mean()
+        mean = int(known["window_ns"].sum()) / known.height
         made_of = self._made_of(known)
         if known.height > 1:
             made_of += f", mean of {known.height}"
         return (
-            units.duration(float(mean)),
+            units.duration(mean),
             made_of,
             "the time that the shares are of; of several devices, each has its own",
-        )  # type: ignore[arg-type]
+        )
 
     def _made_of(self, known: pl.DataFrame) -> str:
         if self.choice.within is not None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from workbench.panels.launcher import Launcher
 
 WINDOWS = (("complete steps", "steps"), ("host step ranges", "host"), ("whole trace", "all"))
+ALL, GIVEN, NO_CHOICE = "all", "given", ""
+"""Values of the dropdowns that are no rank, step or path; None would be a dropdown's no choice."""
 NO_RUN = "There is no run to show yet: record one, or open a trace with Explorer(path)."
 Given = str | Path | Trace | Job
 
@@ -103,9 +105,9 @@ class Explorer(w.VBox):
         """What the controls and the selection on the timeline choose."""
         selection = self.timeline.selection if self.timeline is not None else []
         return Choice(
-            rank=self.rank.value,
+            rank=None if self.rank.value == ALL else self.rank.value,
             window=self.window.value,
-            step=None if self.step.value is None else (self.step.value, self.step.value),
+            step=None if self.step.value == ALL else (self.step.value, self.step.value),
             within=(selection[0], selection[1]) if len(selection) == 2 else None,  # noqa: PLR2004
         )
 
@@ -113,9 +115,9 @@ class Explorer(w.VBox):
         self, *, rank: int | None = None, window: str = "steps", step: int | None = None
     ) -> None:
         """Set the three controls at once; a value that is not offered raises UsageError."""
-        links.set_option(self.rank, "rank", rank)
+        links.set_option(self.rank, "rank", ALL if rank is None else rank)
         links.set_option(self.window, "window", window)
-        links.set_option(self.step, "step", step)
+        links.set_option(self.step, "step", ALL if step is None else step)
 
     # ---- opening --------------------------------------------------------------------------
 
@@ -135,31 +137,33 @@ class Explorer(w.VBox):
     def refresh(self) -> None:
         """List the runs of the folder again; the one that is shown stays."""
         found = offers(self.runs_dir)
-        options: list[tuple[str, str | int]] = [(o.label, str(o.path)) for o in found]
+        options = [(o.label, str(o.path)) for o in found]
         if self._given is not None:
-            options.append((_name(self._given), 0))
+            options.append((_name(self._given), GIVEN))
         self._offers: tuple[Offer, ...] = found
         kept = self.run.value
         with links.silent(self):
-            self.run.options = options or [("no runs yet", None)]
+            self.run.options = options or [("no runs yet", NO_CHOICE)]
             if kept in [value for _, value in options]:
                 self.run.value = kept
 
     def _open_first(self) -> None:
         whole = [o for o in self._offers if o.reason is None]
         if self._given is not None:
-            self._pick(0)
+            self._pick(GIVEN)
         elif whole:
             self._pick(str(whole[0].path))
         else:
             self._show_nothing(NO_RUN)
 
-    def _pick(self, value: Any) -> None:
-        """Show an entry of the picker; 0 stands for the source given at the start."""
+    def _pick(self, value: str) -> None:
+        """Show an entry of the picker: the source given at the start, or a run folder."""
         with links.silent(self):
             self.run.value = value
-        if value is not None:
-            self.load(self._given if value == 0 else value)  # type: ignore[arg-type]
+        if value == GIVEN and self._given is not None:
+            self.load(self._given)
+        elif value != NO_CHOICE:
+            self.load(value)
 
     def _recorded(self, path: str) -> None:
         """Show a run that a launcher has just recorded; one that failed is only listed."""
@@ -226,10 +230,12 @@ class Explorer(w.VBox):
         wide = w.Layout(width="440px", max_width="100%")
         narrow = w.Layout(width="190px")
         style = {"description_width": "initial"}
-        self.run = w.Dropdown(options=[("", None)], description="run", layout=wide, style=style)
-        self.rank = w.Dropdown(options=[("all", None)], description="rank", style=style)
+        self.run = w.Dropdown(
+            options=[("", NO_CHOICE)], description="run", layout=wide, style=style
+        )
+        self.rank = w.Dropdown(options=[(ALL, ALL)], description="rank", style=style)
         self.window = w.Dropdown(options=WINDOWS, description="window", style=style)
-        self.step = w.Dropdown(options=[("all", None)], description="step", style=style)
+        self.step = w.Dropdown(options=[(ALL, ALL)], description="step", style=style)
         for c in (self.rank, self.step):
             c.layout = w.Layout(width="130px")
         self.window.layout = narrow
@@ -256,9 +262,9 @@ class Explorer(w.VBox):
         complete = source.steps.filter(pl.col("complete"))["step"].unique().sort()
         with links.silent(self):
             several = [(f"rank {r}", r) for r in ranks if r is not None]
-            self.rank.options = [("all", None), *(several if len(several) > 1 else ())]
-            self.step.options = [("all", None), *((str(k), k) for k in complete)]
-            self.rank.value = self.step.value = None
+            self.rank.options = [(ALL, ALL), *(several if len(several) > 1 else ())]
+            self.step.options = [(ALL, ALL), *((str(k), k) for k in complete)]
+            self.rank.value = self.step.value = ALL
         self.rank.layout.display = "" if len(ranks) > 1 else "none"
 
     def _row_clicked(self, table: str, row: int) -> None:
