@@ -30,8 +30,8 @@ def breakdown(
 ) -> pl.DataFrame:
     """Return `rank device part time_ns share`, four rows a (rank, device).
 
-    compute |C|; exposed communication |N - C|; exposed copy |M - C - N|; idle |W| - |A|
-   . `share` is of the window, null when that is empty.
+    compute |C|; exposed communication |N - C|; exposed copy |M - C - N|; idle |W| - |A|.
+    `share` is of the window, null when that is empty.
     """
     rows = [
         {"rank": s.rank, "device": s.device, **row}

@@ -130,7 +130,7 @@ class Explorer(w.VBox):
         except WorkbenchError as error:
             self._show_nothing(self._reason(source) or str(error))
             return
-        self.source, self._roofs = opened, ceilings.cached("auto")
+        self.source, self._roofs = opened, ceilings.recorded_here(opened)
         self._offer_choices(opened)
         self._show_source()
 

@@ -167,7 +167,7 @@ def activity_lanes(
         "launches": _launches,
         "ops": _ops,
     }
-    origin = min(trace.meta.origin_ns for trace in source.ranks)
+    origin = source.origin_ns
     layers = []
     for trace in source.ranks:
         prefix = f"rank {trace.meta.rank} · " if len(source.ranks) > 1 else ""
