@@ -133,9 +133,9 @@ def arrange(
     if top is not None:
         if top < 0:
             raise UsageError(f"--top {top} is no count of rows; give 0 or more.")
-        found = found.head(top)
+        found = found.head(min(top, found.height))
     if columns is not None:
-        wanted = [c.strip() for c in columns.split(",") if c.strip()]
+        wanted = list(dict.fromkeys(c.strip() for c in columns.split(",") if c.strip()))
         for column in wanted:
             _known(found, column)
         found = found.select(wanted)

@@ -48,7 +48,7 @@ def _by_name(chosen: Selection) -> pl.DataFrame:
     starts_inside = pl.col("id").is_in(chosen.counted()["id"].implode())
     durations = pl.col("dur_ns").filter(starts_inside)
     # a host operator has a row for each stretch between its children; it is one thing all the same
-    thing = pl.col("id") if chosen.device is not None else pl.coalesce("op", "id")
+    thing = pl.coalesce("op", "id") if chosen.is_host else pl.col("id")
     grouped = (
         chosen.activities.with_columns(chosen.clipped_ns())
         .group_by("kind", pl.col("name").cast(pl.String))

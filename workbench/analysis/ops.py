@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 
@@ -55,18 +57,31 @@ def device_times(trace: Trace, within: Range | None = None) -> tuple[Times, Time
     start, end = spans(linked)
     n = trace.ops.height
     own = intervals.grouped_length(owner, start, end, n)
+    return own, _with_descendants(trace, Owned(owner, start, end), own)
+
+
+class Owned(NamedTuple):
+    """Stretches of device time, each with the operator (a row of `ops`) that it counts to."""
+
+    owner: Times
+    start: Times
+    end: Times
+
+
+def _with_descendants(trace: Trace, owned: Owned, own: Times) -> Times:
+    """Return the union over each operator's subtree: what is deepest moves up level by level."""
     parent = trace.ops["parent"].cast(pl.Int64).fill_null(-1).to_numpy()
-    owners, starts, ends = [owner], [start], [end]
-    while len(owner):
-        up = parent[owner]
-        owner, start, end = up[up >= 0], start[up >= 0], end[up >= 0]
-        owners.append(owner)
-        starts.append(start)
-        ends.append(end)
-    total = intervals.grouped_length(
-        np.concatenate(owners), np.concatenate(starts), np.concatenate(ends), n
-    )
-    return own, total
+    depth = trace.ops["depth"].to_numpy()[owned.owner]
+    total = own.copy()
+    moving = Owned(*(x[:0] for x in owned))
+    for level in range(int(depth.max(initial=0)), -1, -1):
+        here = depth == level
+        moving = Owned(*(np.concatenate((m, x[here])) for m, x in zip(moving, owned, strict=True)))
+        rows, group = np.unique(moving.owner, return_inverse=True)
+        total[rows] = intervals.grouped_length(group, moving.start, moving.end, len(rows))
+        up = parent[moving.owner]
+        moving = Owned(up[up >= 0], moving.start[up >= 0], moving.end[up >= 0])
+    return total
 
 
 def _clip(activities: pl.DataFrame, within: Range) -> pl.DataFrame:

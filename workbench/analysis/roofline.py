@@ -175,7 +175,7 @@ def _work(chosen: Selection) -> pl.DataFrame:
 
 def _device(chosen: Selection, roofs: Roofs | str) -> pl.DataFrame:
     work = _work(chosen)
-    calls = _explained(_labelled(_calls(work, roofs, is_host=chosen.device is None)), chosen.trace)
+    calls = _explained(_labelled(_calls(work, roofs, is_host=chosen.is_host)), chosen.trace)
     rows = _rows(calls, _union_ns(work))
     bounds = [asdict(_held(row, roofs)) for row in rows.iter_rows(named=True)]
     held = pl.DataFrame(bounds, schema={f.name: COLUMNS[f.name] for f in fields(Held)})

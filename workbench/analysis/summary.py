@@ -104,16 +104,15 @@ def summary(
 def _row(chosen: Selection) -> dict[str, object]:
     counted = chosen.counted()
     kind = counted["kind"]
-    is_host = chosen.device is None
     copies = counted.filter(kind.is_in(COPY_KINDS))
     return {
         "rank": chosen.rank,
         "device": chosen.device,
         "device_kind": chosen.trace.meta.device_kind,
         **times(chosen)._asdict(),
-        "kernels": None if is_host else int(kind.is_in(["kernel", "collective"]).sum()),
+        "kernels": None if chosen.is_host else int(kind.is_in(["kernel", "collective"]).sum()),
         "collectives": int((kind == "collective").sum()),
-        "copies": copies["op"].n_unique() if is_host else copies.height,
+        "copies": copies["op"].n_unique() if chosen.is_host else copies.height,
         "steps": _steps(chosen),
     }
 

@@ -38,6 +38,11 @@ class Selection:
         return self.trace.meta.rank
 
     @property
+    def is_host(self) -> bool:
+        """Say whether the device is the host itself."""
+        return self.trace.meta.device_kind == "cpu"
+
+    @property
     def length_ns(self) -> int:
         """The length of the window."""
         return intervals.length(self.inside)

@@ -227,10 +227,14 @@ def _texts(text: str | None) -> tuple[str, ...] | None:
 
 
 def _entry(dims: object, name: object, strides: object) -> Tensor | tuple[Tensor, ...] | None:
+    if isinstance(dims, list) and dims and all(isinstance(d, list) for d in dims):
+        return _tensor_list(dims, name, strides)
+    return _tensor(dims, name, strides)
+
+
+def _tensor(dims: object, name: object, strides: object) -> Tensor | None:
     if not isinstance(dims, list):
         return None
-    if dims and all(isinstance(d, list) for d in dims):
-        return _tensor_list(dims, name, strides)
     extents = _integers(dims)
     # `[]` is a tensor without dimensions only when its type says that it is a tensor.
     if extents is None or not isinstance(name, str) or (not dims and name not in DTYPES):
@@ -242,9 +246,9 @@ def _tensor_list(dims: list[object], name: object, strides: object) -> tuple[Ten
     names = name if isinstance(name, list) else [name] * len(dims)
     steps = strides if isinstance(strides, list) and len(strides) == len(dims) else []
     parts = [
-        _entry(d, n, s) for d, n, s in zip(dims, names, steps or [None] * len(dims), strict=False)
+        _tensor(d, n, s) for d, n, s in zip(dims, names, steps or [None] * len(dims), strict=False)
     ]
-    tensors = tuple(p for p in parts if isinstance(p, Tensor))
+    tensors = tuple(p for p in parts if p is not None)
     return tensors if len(tensors) == len(dims) else None
 
 

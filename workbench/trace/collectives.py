@@ -81,7 +81,7 @@ def _first_input(dims: str | None, types: str | None) -> tuple[int | None, str |
     try:
         shapes = msgspec.json.decode(dims or "[]", type=list[list[Any]])
         kinds = msgspec.json.decode(types or "[]", type=list[str])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None, None
     counts = [count for shape in shapes for count in _elements(shape)]
     total = sum(counts)
@@ -91,11 +91,12 @@ def _first_input(dims: str | None, types: str | None) -> tuple[int | None, str |
 
 def _elements(shape: list[Any]) -> list[int]:
     """Return the element counts in one input: a tensor's shape, or a list of such."""
-    if not shape:
-        return []
-    if all(type(n) is int for n in shape):
-        return [math.prod(shape)]
-    return [n for inner in shape if isinstance(inner, list) for n in _elements(inner)]
+    tensors = [shape] if all(type(n) is int for n in shape) else shape
+    return [
+        math.prod(t)
+        for t in tensors
+        if isinstance(t, list) and t and all(type(n) is int for n in t)
+    ]
 
 
 def _sized(found: pl.DataFrame) -> pl.DataFrame:

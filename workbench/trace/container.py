@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import zipfile
 import zlib
 from typing import TYPE_CHECKING
@@ -14,8 +15,15 @@ from workbench.errors import InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-DAMAGED: tuple[type[Exception], ...] = (OSError, zlib.error, isal_zlib.IsalError)  # type: ignore[assignment]
-"""What gzip readers raise on damage (isal's stubs call its class an instance)."""
+DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, isal_zlib.IsalError)  # type: ignore[assignment]
+"""What unpacking raises on damage (isal's stubs call its class an instance)."""
+ZIP_DAMAGED: tuple[type[Exception], ...] = (
+    *DAMAGED,
+    zipfile.BadZipFile,
+    lzma.LZMAError,
+    RuntimeError,
+    NotImplementedError,
+)
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
 CHUNK = 16 << 20
@@ -92,5 +100,5 @@ def _unzip(path: Path) -> bytes:
                 raise InputError(f"{path} unpacks to over {limit >> 20} MiB; it isn't read.")
             with z.open(files[0]) as f:
                 return f.read(limit)
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, zlib.error) as e:
+    except ZIP_DAMAGED as e:
         raise InputError(f"{path} is a damaged or locked zip: {e}.") from None

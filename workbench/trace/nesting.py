@@ -58,29 +58,53 @@ def parents(thread: NDArray[np.integer], start: Times, end: Times) -> Rows:
     return candidate
 
 
-def depths(parent: Rows) -> NDArray[np.uint16]:
-    """Return the number of ancestors of each event."""
-    depth = np.zeros(len(parent), np.uint16)
-    rows = np.flatnonzero(parent >= 0)
-    up = parent[rows]
+def depths(parent: Rows) -> Rows:
+    """Return the number of ancestors of each event, by doubling: log2(depth) rounds."""
+    depth = (parent >= 0).astype(np.int64)
+    up = parent.copy()
+    rows = np.flatnonzero(up >= 0)
     while len(rows):
-        depth[rows] += 1
-        up = parent[up]
-        rows, up = rows[up >= 0], up[up >= 0]
+        depth[rows] += depth[up[rows]]
+        up[rows] = up[up[rows]]
+        rows = rows[up[rows] >= 0]
     return depth
 
 
 def innermost(events: Nested, at_thread: NDArray[np.integer], at: Times) -> Rows:
     """Return the innermost event running on a thread at a time, or -1."""
-    found = np.full(len(at), NONE, np.int64)
-    for t in np.flatnonzero(np.bincount(at_thread)):
-        lo, hi = np.searchsorted(events.thread, [t, t + 1])
-        rows = np.flatnonzero(at_thread == t)
-        last = lo + np.searchsorted(events.start[lo:hi], at[rows], "right") - 1
-        found[rows] = np.where(last >= lo, last, NONE)
+    axis = Axis((events.thread, events.start), (at_thread, at))
+    starts = axis(events.thread, events.start)
+    found = np.searchsorted(starts, axis(at_thread, at), "right") - 1
     active = np.flatnonzero(found >= 0)
+    found[active[events.thread[found[active]] != at_thread[active]]] = NONE
+    active = active[found[active] >= 0]
     while len(active):
         active = active[events.end[found[active]] <= at[active]]
         found[active] = events.parent[found[active]]
         active = active[found[active] >= 0]
     return found
+
+
+class Axis:
+    """One int64 axis for all threads: sorts (thread, time) by thread first, then time.
+
+    Made for the positions that it will be asked about. Where threads x span would overflow, a time
+    is replaced by its rank among all of them, which keeps every comparison.
+    """
+
+    def __init__(self, *positions: tuple[NDArray[np.integer], Times]) -> None:
+        times = [t for _, t in positions if len(t)]
+        low = min((int(t.min()) for t in times), default=0)
+        high = max((int(t.max()) for t in times), default=0)
+        threads = 1 + max((int(thread.max()) for thread, _ in positions if len(thread)), default=0)
+        self._low, self._band = low, high - low + 1
+        self._ranks: Times | None = None
+        if threads * self._band >= 2**62:
+            self._ranks = np.unique(np.concatenate(times))
+            self._band = len(self._ranks)
+
+    def __call__(self, thread: NDArray[np.integer], at: Times) -> Times:
+        """Map positions onto the axis."""
+        place = at - self._low if self._ranks is None else np.searchsorted(self._ranks, at)
+        on_axis: Times = thread.astype(np.int64) * self._band + place
+        return on_axis

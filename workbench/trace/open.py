@@ -12,6 +12,7 @@ from workbench.trace.core import Job, Trace
 
 RUN_FILE = "run.json"
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
+_RANK_DIGITS = 9
 _TRACE_NAMES = ("*.json", "*.json.gz", "*.json.zip")
 _SIDE_FILES = {RUN_FILE, "notes.json", "answers.json"}
 _NOT_READ_YET = (
@@ -31,16 +32,16 @@ def open_source(source: str | Path) -> Trace | Job:
     InputError
         One sentence says what is wrong with which file.
     """
-    path = Path(source).expanduser()
-    if path.is_dir():
-        return _open_folder(path)
-    if not path.exists():
-        raise InputError(f"There is no file or folder {path}; check the path.")
-    return open_file(path)
+    path = Path(source)
+    return _open_folder(path) if path.is_dir() else open_file(path)
 
 
 def open_file(path: Path) -> Trace:
     """Open one trace file by its content."""
+    if not path.exists():
+        raise InputError(f"There is no file or folder {path}; check the path.")
+    if not path.is_file():
+        raise InputError(f"{path} is neither a file nor a folder, so it isn't read.")
     head = _head(path)
     if not head:
         raise InputError(f"{path} is empty; record it again or copy it whole.")
@@ -83,6 +84,6 @@ def _trace_files(folder: Path) -> list[Path]:
 def _with_rank(trace: Trace, path: Path) -> Trace:
     """Take the rank from the file's name when the recording doesn't say it."""
     named = _RANK.search(path.name)
-    if trace.meta.rank is not None or not named:
+    if trace.meta.rank is not None or not named or len(named[1]) > _RANK_DIGITS:
         return trace
     return replace(trace, meta=replace(trace.meta, rank=int(named[1])))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from workbench import intervals
 from workbench.intervals import Times
 from workbench.trace import schema, steps
+from workbench.trace.nesting import Axis
 
 Threads = NDArray[np.integer]
 BACKWARD_NODE = "autograd::engine::evaluate_function"
@@ -21,21 +22,17 @@ class Cover:
     """Stretches of host threads, and whether a position lies in one."""
 
     def __init__(self, events: pl.DataFrame) -> None:
-        self._by_thread = {
-            int(key[0]): intervals.union(
-                part["start_ns"].to_numpy(), (part["start_ns"] + part["dur_ns"]).to_numpy()
-            )
-            for key, part in events.group_by("thread")
-            if key[0] is not None
-        }
+        events = events.filter(pl.col("thread").is_not_null())
+        self._thread = events["thread"].to_numpy()
+        self._start = events["start_ns"].to_numpy()
+        self._end = self._start + events["dur_ns"].to_numpy()
 
     def holds(self, thread: Threads, at: Times) -> NDArray[np.bool_]:
         """Say of each (thread, time) whether it is covered."""
-        out = np.zeros(len(at), np.bool_)
-        for t, stretches in self._by_thread.items():
-            rows = np.flatnonzero(thread == t)
-            out[rows] = intervals.contains(stretches, at[rows])
-        return out
+        mine = self._thread
+        axis = Axis((mine, self._start), (mine, self._end), (thread, at))
+        stretches = intervals.union(axis(mine, self._start), axis(mine, self._end))
+        return intervals.contains(stretches, axis(thread, at))
 
 
 def classifier(

@@ -90,7 +90,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "dur_ns": Column(NS, "duration, at least 0"),
         "self_ns": Column(NS, "duration less child operators and runtime calls"),
         "parent": Column(ID, "enclosing operator", "outermost"),
-        "depth": Column(pl.UInt16(), "number of enclosing operators"),
+        "depth": Column(pl.UInt32(), "number of enclosing operators"),
         "sequence": Column(pl.Int64(), "autograd sequence number", UNKNOWN),
         "external_id": Column(pl.Int64(), "profiler's id of the operator", "0 or missing"),
         "phase": Column(PHASE, "phase of the step"),

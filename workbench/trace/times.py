@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.errors import InputError
 from workbench.units import NS_PER_US, us_text_to_ns
 
 if TYPE_CHECKING:
@@ -21,10 +20,12 @@ if TYPE_CHECKING:
     from workbench.intervals import Times
 
 MISSING = np.iinfo(np.int64).min
-"""Stands for a time that is absent or no number; callers drop such records."""
+"""Stands for a time that is absent, no number or beyond int64; callers drop such records."""
 EXACT_BELOW_US = float(2**43)
 _DECIMALS = 3
 _MAX_DIGITS = 15
+_LONGEST = 200
+"""More characters than any honest number has."""
 _NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,2})?")
 
 
@@ -87,7 +88,5 @@ def _one(text: bytes) -> int:
     text = text.strip().strip(b'"')
     if not _NUMBER.fullmatch(text):
         return int(MISSING)
-    ns = us_text_to_ns(text.decode())
-    if not -(2**63) < ns < 2**63:
-        raise InputError(f"The time {text.decode()} us does not fit a 64-bit count of ns.")
-    return ns
+    ns = us_text_to_ns(text.decode()) if len(text) < _LONGEST else None
+    return ns if ns is not None and -(2**63) < ns < 2**63 else int(MISSING)

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from workbench.trace.kineto.events import Event, Raw, Scalar
+from workbench.trace.kineto.events import UNREADABLE, Event, Raw, Scalar
 
 _INT = re.compile(r"-?\d{1,19}")
 _INT64 = range(-(2**63), 2**63)
@@ -47,8 +47,15 @@ def indices(values: Sequence[Scalar]) -> pl.Series:
 
 def doubles(values: Sequence[Scalar]) -> pl.Series:
     """Make a Float64 column; what is no finite number is null."""
-    out = [float(v) if isinstance(v, int | float) and math.isfinite(v) else None for v in values]
-    return pl.Series(out, dtype=pl.Float64)
+    return pl.Series([_as_double(v) for v in values], dtype=pl.Float64)
+
+
+def _as_double(value: Scalar) -> float | None:
+    try:
+        number = float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
+    return number if number is not None and math.isfinite(number) else None
 
 
 def triples(values: Sequence[list[int | float] | None]) -> pl.Series:
@@ -71,7 +78,12 @@ def _is_triple(value: list[int | float] | None) -> bool:
 
 def texts(raws: Iterable[Raw]) -> pl.Series:
     """Keep JSON values as their text; absent ones are null."""
-    return pl.Series([str(r, "utf-8") if r else None for r in raws], dtype=pl.String)
+    held = list(raws)
+    try:
+        return pl.Series([str(r, "utf-8") if r else None for r in held], dtype=pl.String)
+    except UnicodeDecodeError:
+        kept = [str(r, "utf-8", "replace") if r else None for r in held]
+        return pl.Series(kept, dtype=pl.String)
 
 
 def words(values: Sequence[Scalar]) -> pl.Series:
@@ -101,7 +113,7 @@ def _rank_list(raw: bytes) -> str | None:
         value = msgspec.json.decode(raw) if raw else None
         if isinstance(value, str):
             value = msgspec.json.decode(value)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     if not isinstance(value, list) or not all(type(x) is int for x in value) or not value:
         return None

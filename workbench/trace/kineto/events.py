@@ -128,6 +128,8 @@ def decode(data: bytes, path: object, *, as_text: bool | None = None) -> Events:
         if not as_text:
             return decode(data, path, as_text=True)
         raise InputError(f"{path} is no profiler trace that can be read: {_plain(e)}.") from None
+    except RecursionError:
+        raise InputError(f"{path} nests too deeply to be a trace, so it isn't read.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         what = "ends early" if "truncated" in str(e) else f"is broken JSON ({_plain(e)})"
         raise InputError(f"{path} {what}; record it again or copy it whole.") from None
@@ -185,13 +187,18 @@ def _exact(events: Sequence[Any], name: str) -> Times:
         return np.empty(0, np.int64)
     if isinstance(events[0], TextEvent):
         return times.from_texts([getattr(e, name) for e in events])
-    doubles = np.array([getattr(e, name) for e in events], np.float64)
+    try:
+        doubles = np.array([getattr(e, name) for e in events], np.float64)
+    except OverflowError:  # an integer beyond the doubles
+        raise InexactTimesError from None
     ns = times.from_doubles(doubles)
     if ns is None:
         raise InexactTimesError
     return ns
 
 
+UNREADABLE = (msgspec.DecodeError, RecursionError)
+"""What a decode of one field raises: misfit, broken or bottomless."""
 Args = TypeVar("Args", bound=msgspec.Struct)
 
 
@@ -203,7 +210,7 @@ def arguments(events: Sequence[Event], kind: type[Args]) -> tuple[list[Args], in
     raws = [e.args or NO_ARGS for e in events]
     try:
         return msgspec.json.decode(b"[" + b",".join(raws) + b"]", type=list[kind]), 0  # type: ignore[valid-type]
-    except msgspec.ValidationError:
+    except UNREADABLE:
         return _one_by_one(raws, kind)
 
 
@@ -213,7 +220,7 @@ def _one_by_one(raws: list[Raw], kind: type[Args]) -> tuple[list[Args], int]:
     for raw in raws:
         try:
             out.append(decoder.decode(raw))
-        except msgspec.ValidationError:
+        except UNREADABLE:
             out.append(kind())
             bad += 1
     return out, bad
@@ -223,5 +230,5 @@ def lenient(raw: Raw) -> object:
     """Decode one header field; a field that is absent or broken is None."""
     try:
         return msgspec.json.decode(raw) if bytes(raw) else None
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None

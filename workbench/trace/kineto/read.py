@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from workbench.intervals import Times
-from workbench.trace import container, raw, times
+from workbench.trace import container, raw
 from workbench.trace.attribution import attribute
 from workbench.trace.core import Trace, TraceMeta
 from workbench.trace.families import STEP, is_collective
@@ -53,6 +53,10 @@ ACCELERATOR_CATEGORIES = frozenset(CATEGORIES) - {
 UNREAD_ACTIVITY = {"mtia_ccp_events": "mtia", "hpu_op": "hpu", "async_npu": "npu"}
 """Accelerators whose activity rows are not read yet."""
 DAY_NS = 86_400 * 10**9
+EARLIEST_NS, LATEST_NS = -(2**60), 2**62
+LONGEST_NS = 10**17
+"""Times are taken from 36 years before to 146 years after their zero, and durations up to three
+years: beyond lies damage, and within, no difference or sum of ends overflows int64."""
 
 
 def read(path: Path) -> Trace:
@@ -176,12 +180,13 @@ def _drop_invalid(
     stamped = [f["start_ns"] for n, f in tables.items() if n != "memory"]
     real = pl.concat(stamped).filter(pl.concat(stamped) > 0)
     far = (int(real.min()) if len(real) else 0) > DAY_NS  # type: ignore[arg-type]
-    missing = (pl.col("start_ns") == times.MISSING) | (pl.col("dur_ns") < 0)
+    sane = pl.col("start_ns").is_between(EARLIEST_NS, LATEST_NS)
+    missing = ~sane | ~pl.col("dur_ns").is_between(0, LONGEST_NS)
     unfilled = (pl.col("start_ns") == 0) & ((pl.col("dur_ns") == 0) | far)
     out, problems = dict(tables), []
     for name, frame in tables.items():
         if name == "memory":
-            out[name] = frame.filter(pl.col("t_ns") != times.MISSING)
+            out[name] = frame.filter(pl.col("t_ns").is_between(EARLIEST_NS, LATEST_NS))
             continue
         bad = missing | unfilled if name == "activities" else missing
         keep = frame.filter(~bad)
@@ -223,7 +228,7 @@ def _unread(events: Events) -> Iterable[dict[str, object]]:
 def _spans(events: Events) -> Times:
     """Return [start, end] of the profiler's own span of the recording, or nothing."""
     start, duration = starts_and_durations(events.by_category.get("Trace", []))
-    good = (start > 0) & (duration > 0)
+    good = (start > 0) & (start <= LATEST_NS) & (duration > 0) & (duration <= LONGEST_NS)
     if not good.any():
         return np.empty(0, np.int64)
     return np.array([start[good].min(), (start + duration)[good].max()], np.int64)
@@ -231,7 +236,8 @@ def _spans(events: Events) -> Times:
 
 def _earliest(tables: dict[str, pl.DataFrame], *more: Times) -> int:
     columns = [f["t_ns" if n == "memory" else "start_ns"].to_numpy() for n, f in tables.items()]
-    every = np.concatenate([*columns, *(m[m != times.MISSING] for m in more)])
+    kept = (m[(m >= EARLIEST_NS) & (m <= LATEST_NS)] for m in more)
+    every = np.concatenate([*columns, *kept])
     return int(every.min()) if len(every) else 0
 
 

@@ -150,7 +150,7 @@ class Builder:
                 "thread": self.thread(events),
             }
         )
-        return frame.cast(raw.MEMORY).filter(pl.col("bytes").is_not_null())  # type: ignore[arg-type]
+        return frame.cast(raw.MEMORY, strict=False).filter(pl.col("bytes").is_not_null())  # type: ignore[arg-type]
 
     def frames(self, events: Sequence[Event]) -> Callable[[int, int], pl.DataFrame]:
         """Hold Python calls back; the result builds them, given base and origin in ns."""
@@ -189,7 +189,7 @@ def _frame(
     n = len(events)
     return pl.DataFrame(
         {
-            name: pl.Series(name, given[name]).cast(dtype)
+            name: pl.Series(name, given[name]).cast(dtype, strict=False)
             if name in given
             else pl.repeat(None, n, dtype=dtype, eager=True)
             for name, dtype in wanted.items()
@@ -214,7 +214,9 @@ def _frames(events: Sequence[Event], thread: pl.Series, shift: int) -> pl.DataFr
             "is_module": module,
         }
     )
-    frame = frame.filter(pl.col("dur_ns") >= 0).sort("start_ns", maintain_order=True)
+    frame = frame.filter(pl.col("dur_ns") >= 0, pl.col("start_ns") >= 0).sort(
+        "start_ns", maintain_order=True
+    )
     frame = frame.with_row_index("id")
     callers = frame.select(pl.col("py_id").alias("py_parent"), pl.col("id").alias("parent"))
     callers = callers.drop_nulls().unique("py_parent", keep="first")
