@@ -18,6 +18,8 @@ from workbench.trace.collectives import collectives
 from workbench.trace.core import Trace
 from workbench.trace.families import launch_kind
 from workbench.trace.nesting import NONE, Nested, Rows
+from workbench.trace.problems import Problem
+from workbench.trace.problems import table as problem_table
 from workbench.trace.raw import RawTrace
 
 HOST_REASON = "host execution, no GPU activity in this trace"
@@ -73,7 +75,7 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
         device_kind="cpu" if is_host else bare.meta.device_kind,
         device_reason=_reason(bare, launches, problems, is_host=is_host),
     )
-    tables |= {"counters": schema.empty("counters"), "problems": _problems(problems)}
+    tables |= {"counters": schema.empty("counters"), "problems": problem_table(problems)}
     checked = {n: schema.check(n, schema.conform(n, f), reader) for n, f in tables.items()}
     return Trace(meta, checked, lambda: _frames(build_frames(), reader))
 
@@ -183,7 +185,7 @@ def _memory(memory: pl.DataFrame, ops: Nested) -> pl.DataFrame:
 
 
 def _reason(
-    bare: RawTrace, launches: pl.DataFrame, problems: list[dict[str, object]], *, is_host: bool
+    bare: RawTrace, launches: pl.DataFrame, problems: list[Problem], *, is_host: bool
 ) -> str | None:
     """Say why there are no device figures; null when there are some."""
     if is_host:
@@ -196,19 +198,15 @@ def _reason(
     if not calls.height:
         return "the trace has no device activity"
     problems.append(
-        {
-            "code": "device_activity_missing",
-            "count": calls.height,
-            "first_example": str(calls["name"][0]),
-            "effect": "work was launched but no device activity was recorded; "
+        Problem(
+            code="device_activity_missing",
+            count=calls.height,
+            first_example=str(calls["name"][0]),
+            effect="work was launched but no device activity was recorded; "
             "device figures are unknown",
-        }
+        )
     )
     return "work was launched, but the trace has no device activity"
-
-
-def _problems(problems: list[dict[str, object]]) -> pl.DataFrame:
-    return pl.DataFrame(problems, schema=schema.polars_schema("problems"))
 
 
 def _frames(frames: pl.DataFrame, reader: str) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import polars as pl
 
 from workbench.trace import schema
 from workbench.trace.core import TraceMeta
+from workbench.trace.problems import Problem
 
 _ROW = {"row": pl.UInt32()}
 _TEXT = {"input_dims": pl.String(), "input_types": pl.String()}
@@ -71,4 +72,4 @@ class RawTrace:
     """Some category or call shows that an accelerator was in use."""
     unread_accelerator: str | None = None
     """An accelerator whose activity rows this reader does not know yet."""
-    problems: list[dict[str, object]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)

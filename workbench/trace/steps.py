@@ -8,6 +8,7 @@ import polars as pl
 from workbench.intervals import Times
 from workbench.trace import schema
 from workbench.trace.families import STEP
+from workbench.trace.problems import Problem
 
 RECORDED_SHARE = 0.99
 """Share of a step's launch-type calls that need a record for the step to be complete."""
@@ -47,20 +48,18 @@ def containing(host: pl.DataFrame, at: Times) -> pl.Series:
     return host["step"].gather(np.maximum(i, 0)).set(pl.Series(~inside), None)
 
 
-def by_time(
-    activities: pl.DataFrame, host: pl.DataFrame, problems: list[dict[str, object]]
-) -> bool:
+def by_time(activities: pl.DataFrame, host: pl.DataFrame, problems: list[Problem]) -> bool:
     """Say whether too few activities have a launch to tell their step by it; note the problem."""
     total, linked = activities.height, activities["launch"].count()
     if not total or not host.height or linked >= LINKED_SHARE * total:
         return False
     problems.append(
-        {
-            "code": "steps_by_time",
-            "count": total - linked,
-            "first_example": f"{linked} of {total} activities have a launch record",
-            "effect": "steps are the host ranges, and activities belong to them by start time",
-        }
+        Problem(
+            code="steps_by_time",
+            count=total - linked,
+            first_example=f"{linked} of {total} activities have a launch record",
+            effect="steps are the host ranges, and activities belong to them by start time",
+        )
     )
     return True
 

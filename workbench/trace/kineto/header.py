@@ -11,6 +11,7 @@ from workbench.trace.core import Device, ProcessGroup
 from workbench.trace.kineto.arguments import NameArgs
 from workbench.trace.kineto.columns import as_int
 from workbench.trace.kineto.events import Event, Header, arguments, lenient
+from workbench.trace.problems import Problem
 
 _PRODUCER_FIELDS = tuple(
     f
@@ -30,19 +31,19 @@ class HeaderFields(NamedTuple):
     producer: dict[str, object]
 
 
-def header_fields(header: Header, problems: list[dict[str, object]]) -> HeaderFields:
+def header_fields(header: Header, problems: list[Problem]) -> HeaderFields:
     """Decode the header; fields that are broken read as absent and are noted."""
     info = lenient(header.distributedInfo)
     info = info if isinstance(info, dict) else {}
     base = as_int(_scalar(lenient(header.baseTimeNanoseconds)))
     if bytes(header.baseTimeNanoseconds) and base is None:
         problems.append(
-            {
-                "code": "bad_base_time",
-                "count": 1,
-                "first_example": bytes(header.baseTimeNanoseconds)[:40].decode(errors="replace"),
-                "effect": "times are relative to an unknown moment; ranks can't be aligned",
-            }
+            Problem(
+                code="bad_base_time",
+                count=1,
+                first_example=bytes(header.baseTimeNanoseconds)[:40].decode(errors="replace"),
+                effect="times are relative to an unknown moment; ranks can't be aligned",
+            )
         )
     return HeaderFields(
         base_ns=base or 0,

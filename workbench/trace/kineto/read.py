@@ -24,6 +24,7 @@ from workbench.trace.kineto.events import (
 )
 from workbench.trace.kineto.header import device_kind, header_fields, thread_names
 from workbench.trace.kineto.tables import Builder
+from workbench.trace.problems import Problem
 
 CATEGORIES = {
     "kernel": "kernel",
@@ -175,7 +176,7 @@ def _name_collectives(activities: pl.DataFrame) -> pl.DataFrame:
 
 def _drop_invalid(
     tables: dict[str, pl.DataFrame],
-) -> tuple[dict[str, pl.DataFrame], list[dict[str, object]]]:
+) -> tuple[dict[str, pl.DataFrame], list[Problem]]:
     """Take out records without a usable time."""
     stamped = [f["start_ns"] for n, f in tables.items() if n != "memory"]
     real = pl.concat(stamped).filter(pl.concat(stamped) > 0)
@@ -196,33 +197,33 @@ def _drop_invalid(
     return out, problems
 
 
-def _invalid(table: str, count: int, bad: pl.DataFrame) -> dict[str, object]:
-    return {
-        "code": "invalid_record",
-        "count": count,
-        "first_example": f"{table}: {bad['name'].cast(pl.String)[0]}",
-        "effect": "no usable time, so left out of every total",
-    }
+def _invalid(table: str, count: int, bad: pl.DataFrame) -> Problem:
+    return Problem(
+        code="invalid_record",
+        count=count,
+        first_example=f"{table}: {bad['name'].cast(pl.String)[0]}",
+        effect="no usable time, so left out of every total",
+    )
 
 
-def _misfits(build: Builder) -> Iterable[dict[str, object]]:
+def _misfits(build: Builder) -> Iterable[Problem]:
     for category, count in build.bad_args.items():
-        yield {
-            "code": "bad_args",
-            "count": count,
-            "first_example": f"category {category}",
-            "effect": "their args are not of the usual form and read as not recorded",
-        }
+        yield Problem(
+            code="bad_args",
+            count=count,
+            first_example=f"category {category}",
+            effect="their args are not of the usual form and read as not recorded",
+        )
 
 
-def _unread(events: Events) -> Iterable[dict[str, object]]:
+def _unread(events: Events) -> Iterable[Problem]:
     for phase, count in events.unread.items():
-        yield {
-            "code": "unread_phase",
-            "count": count,
-            "first_example": f"ph {phase!r}",
-            "effect": "events of this phase are not read yet and are in no total",
-        }
+        yield Problem(
+            code="unread_phase",
+            count=count,
+            first_example=f"ph {phase!r}",
+            effect="events of this phase are not read yet and are in no total",
+        )
 
 
 def _spans(events: Events) -> Times:
