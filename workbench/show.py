@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench.analysis import summary
-from workbench.costs.ceilings import recorded_here
 from workbench.errors import UsageError, unknown_name
 from workbench.trace import schema
 from workbench.trace.core import Job, Source
@@ -78,8 +77,11 @@ def _analysis(source: Source, name: str, choice: Choice) -> pl.DataFrame:
     for option in choice.given():
         if option not in taken:
             raise UsageError(f"{name} does not take {_FLAGS[option]}; leave it out.")
-    measured = {"ceilings": recorded_here(source)} if "ceilings" in taken else {}
-    return question(source, **choice.given(), **measured)
+    if "ceilings" not in taken:
+        return question(source, **choice.given())
+    from workbench.costs.ceilings import recorded_here
+
+    return question(source, **choice.given(), ceilings=recorded_here(source))
 
 
 def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
