@@ -73,3 +73,44 @@ def test_unknown_element_type_has_no_bandwidth(tmp_path):
     row = wb.collectives(wb.open(write(tmp_path, [nccl(0, 10, dtype="Strange")])))
     assert row["bytes"].to_list() == [None]
     assert row["bus_bytes_per_s"].to_list() == [None]
+
+
+def two_ranks(tmp_path, first, second):
+    write(tmp_path, first, "rank0.json")
+    write(tmp_path, [op("first", 0, 1), *second], "rank1.json")
+    return wb.open(tmp_path)
+
+
+def test_a_wait_is_on_all_ranks_whatever_is_looked_at(tmp_path):
+    job = two_ranks(tmp_path, [op("first", 0, 1), nccl(20, 90)], [nccl(90, 20)])
+    alone = wb.collectives(job, rank=0)
+    assert alone.select("wait_ns", "transfer_ns").rows() == [(70 * US, 20 * US)]
+    cut = wb.collectives(job, within=(0, 50 * US))
+    assert cut.select("rank", "wait_ns").rows() == [(0, 70 * US)]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ({"Process Group Name": "a"}, {"Process Group Name": "b"}),
+        ({"Process Group Name": None}, {"Process Group Name": None}),
+        ({"Process Group Ranks": "[0, 1]"}, {"Process Group Ranks": [1, 0]}),
+    ],
+)
+def test_members_and_sequence_are_enough_to_know_a_collective(tmp_path, mine, theirs):
+    job = two_ranks(tmp_path, [op("first", 0, 1), nccl(20, 90, **mine)], [nccl(90, 20, **theirs)])
+    assert wb.collectives(job)["wait_ns"].to_list() == [70 * US, 0]
+
+
+def test_two_groups_of_the_same_members_are_told_apart_by_name(tmp_path):
+    def both(a, b):
+        return [nccl(a, 5), nccl(b, 5, **{"Process Group Name": "tp"})]
+
+    job = two_ranks(tmp_path, [op("first", 0, 1), *both(10, 40)], both(12, 47))
+    frame = wb.collectives(job).select("rank", "group", "wait_ns").sort("group", "rank")
+    assert frame.rows() == [(0, "0", 2 * US), (1, "0", 0), (0, "tp", 7 * US), (1, "tp", 0)]
+
+
+def test_an_absurd_element_count_has_no_bytes(tmp_path):
+    row = wb.collectives(wb.open(write(tmp_path, [nccl(0, 10, **{"In msg nelems": 2**62})])))
+    assert row["bytes"].to_list() == [None]

@@ -188,3 +188,20 @@ def test_times_of_a_job_share_one_axis(tmp_path):
     write(tmp_path, events, "rank1.json", baseTimeNanoseconds=3500)
     frame = wb.steps(wb.open(tmp_path))
     assert frame.select("rank", "start_ns").rows() == [(0, 10 * US), (1, 10 * US + 2500)]
+
+
+def test_a_device_without_the_chosen_step_is_left_out(tmp_path):
+    # step 2 is on rank 0 alone; rank 1 has step 1 only
+    def one(number, ts):
+        return [
+            step(number, ts, 50),
+            op("aten::mm", ts, 9),
+            call("cudaLaunchKernel", ts + 1, 1, number),
+            kernel("k", ts + 10, 5, number),
+        ]
+
+    write(tmp_path, [*one(1, 0), *one(2, 50)], "rank0.json")
+    write(tmp_path, one(1, 0), "rank1.json")
+    job = wb.open(tmp_path)
+    for question in (wb.summary, wb.kernels, wb.ops, wb.breakdown):
+        assert set(question(job, step=(2, 2))["rank"]) == {0}

@@ -6,7 +6,7 @@ import polars as pl
 
 from workbench import intervals
 from workbench.analysis.window import Range, Selection, select, spans
-from workbench.trace.core import Source
+from workbench.trace.core import Source, Trace
 from workbench.trace.schema import COMPUTE_KINDS
 
 SCHEMA = {
@@ -53,7 +53,7 @@ def collectives(
     frames = [_of(s, s.trace.meta.origin_ns - source.origin_ns) for s in chosen]
     if not frames:
         return pl.DataFrame(schema=SCHEMA)
-    found = _across_ranks(pl.concat(frames))
+    found = _across_ranks(pl.concat(frames), source)
     seconds = pl.when(pl.col("dur_ns") > 0).then(pl.col("dur_ns") / NS)
     algorithm = pl.col("bytes") / seconds
     frame = found.with_columns(
@@ -95,22 +95,48 @@ def _of(chosen: Selection, shift_ns: int) -> pl.DataFrame:
     )
 
 
-def _across_ranks(found: pl.DataFrame) -> pl.DataFrame:
-    """Add what a collective waited and transferred, by members and sequence across ranks."""
-    members = pl.col("members").str.json_decode(pl.List(pl.Int64)).list.len()
-    same = ["group", "members", "seq", "name"]
-    last = (
-        found.drop_nulls(["members", "seq"])
+def _across_ranks(found: pl.DataFrame, source: Source) -> pl.DataFrame:
+    """Add what a collective waited and transferred; all ranks count, whatever is looked at.
+
+    A collective is the same on two ranks by members and sequence number. Where several groups of
+    the same members number theirs alike, the group's name tells them apart.
+    """
+    every = pl.concat([_identified(t, t.meta.origin_ns - source.origin_ns) for t in source.ranks])
+    keys = every.select("rank", "id", "member_list", "same_group")
+    found = found.join(keys, on=["rank", "id"], how="left", nulls_equal=True, maintain_order="left")
+    for same, last in ((["member_list", "seq"], "last_of_members"),
+                       (["member_list", "seq", "same_group"], "last_of_group")):  # fmt: skip
+        last_starts = _last_starts(every, same).rename({"last_start_ns": last})
+        found = found.join(last_starts, on=same, how="left", maintain_order="left")
+    last_start = pl.coalesce("last_of_members", "last_of_group")
+    return found.with_columns(
+        wait_ns=last_start - pl.col("start_ns"),
+        transfer_ns=pl.col("start_ns") + pl.col("dur_ns") - last_start,
+    )
+
+
+def _identified(trace: Trace, shift_ns: int) -> pl.DataFrame:
+    """Return a rank's collectives with what identifies them on the others."""
+    return trace.collectives.select(
+        "id",
+        "seq",
+        rank=pl.lit(trace.meta.rank, pl.Int32()),
+        start_ns=pl.col("start_ns") + shift_ns,
+        member_list=pl.col("members").str.json_decode(pl.List(pl.Int64)).list.sort(),
+        same_group=pl.col("group").cast(pl.String).fill_null(""),
+    )
+
+
+def _last_starts(every: pl.DataFrame, same: list[str]) -> pl.DataFrame:
+    """Return the last start of each collective that exactly its members recorded once each."""
+    members = pl.col("member_list").first().list.len()
+    return (
+        every.drop_nulls(["member_list", "seq"])
         .group_by(same)
         .agg(
             last_start_ns=pl.col("start_ns").max(),
-            all_there=(pl.col("rank").n_unique() == members.first())
-            & (pl.len() == members.first()),
+            all_there=(pl.col("rank").n_unique() == members) & (pl.len() == members),
         )
         .filter("all_there")
-    )
-    joined = found.join(last, on=same, how="left", maintain_order="left")
-    return joined.with_columns(
-        wait_ns=pl.col("last_start_ns") - pl.col("start_ns"),
-        transfer_ns=pl.col("start_ns") + pl.col("dur_ns") - pl.col("last_start_ns"),
+        .drop("all_there")
     )

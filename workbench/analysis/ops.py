@@ -41,9 +41,10 @@ def ops(
     the source's time, and keeps the operators that start in it or have device time there.
     """
     frames = []
+    found = select(source, window=window, step=step)
     for trace in source.ranks:
-        if rank is None or trace.meta.rank == rank:
-            chosen = select(trace, window=window, step=step)
+        chosen = [s for s in found if s.trace is trace]
+        if (rank is None or trace.meta.rank == rank) and (chosen or step is None):
             frames.append(_by_name(trace, chosen, own_time(trace, source, within)))
     return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
 

@@ -92,11 +92,10 @@ def summary(
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     rows = [_row(s) for s in chosen]
-    with_activity = {id(s.trace) for s in chosen}
     rows += [
         {"rank": t.meta.rank, "device_kind": t.meta.device_kind}
         for t in source.ranks
-        if id(t) not in with_activity and rank is None and device is None
+        if not t.activities.height and rank is None and device is None
     ]
     return pl.DataFrame(rows, schema=COLUMNS)
 

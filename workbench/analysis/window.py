@@ -93,7 +93,8 @@ def select(
         `steps`: union of complete device steps (without any, as `all`); `host`: union of complete
         host step ranges; `all`: first start to last end of the device's activity.
     step
-        First and last step number (both included) to narrow `steps` and `host` to.
+        First and last step number (both included) to narrow `steps` and `host` to; a device
+        without a complete step among them has no selection.
     within
         Start and end, in ns of the source's time, to cut the window to: durations are clipped to
         it, and an activity counts when its start lies in it. `Selection.steps` stays as it was.
@@ -118,7 +119,10 @@ def select(
         if device is None or number == device
     ]
     _check(source, found, rank=rank, device=device)
-    if step is not None and not any(s.steps for s in found):
+    if step is None:
+        return found
+    found = [s for s in found if s.steps]
+    if not found:
         raise UsageError(
             f"No complete step lies in {step[0]}:{step[1]}; `show … steps` lists them."
         )

@@ -25,6 +25,8 @@ _NAMES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("scatter", re.compile(r"scatter")),
     ("reduce", re.compile(r"reduce")),
 )
+MOST_ELEMENTS = 2**59
+"""More is damage, and its bytes would not fit 64 bits."""
 DTYPE_BYTES = {
     "double": 8, "float64": 8, "long": 8, "long int": 8, "int64": 8,
     "float": 4, "float32": 4, "int": 4, "int32": 4,
@@ -103,6 +105,7 @@ def _sized(found: pl.DataFrame) -> pl.DataFrame:
     sizes = {d: dtype_bytes(d) for d in found["comm_dtype"].unique().drop_nulls()}
     names = {n: collective_name(n) for n in found["name"].cast(pl.String).unique()}
     asked = {n: collective_name(n) for n in found["comm_name"].unique().drop_nulls()}
+    elements = pl.max_horizontal("comm_in", "comm_out")
     width = pl.col("comm_dtype").replace_strict(sizes, default=None, return_dtype=pl.Int64)
     ran = pl.col("name").cast(pl.String).replace_strict(names, return_dtype=pl.String)
     recorded = pl.col("comm_name").replace_strict(asked, default=None, return_dtype=pl.String)
@@ -119,7 +122,7 @@ def _sized(found: pl.DataFrame) -> pl.DataFrame:
         dtype=pl.col("comm_dtype").cast(schema.NAME),
         in_elements="comm_in",
         out_elements="comm_out",
-        bytes=pl.max_horizontal("comm_in", "comm_out") * width,
+        bytes=pl.when(elements < MOST_ELEMENTS).then(elements * width),
         start_ns="start_ns",
         dur_ns="dur_ns",
     )
