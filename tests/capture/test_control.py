@@ -70,6 +70,8 @@ def test_cancel_at_each_stage(start, monkeypatch, phase, gone):
 
     def cancel(progress):
         started.wait(20)
+        if progress.rank:  # the phase of a run is that of its rank 0; the others may be ahead
+            return
         seen.append(progress.phase)
         if progress.phase == phase and seen.count(phase) == 1:
             run.cancel()
