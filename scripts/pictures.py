@@ -34,10 +34,10 @@ def main() -> None:
             sample.ready()
             record(launcher)
             mine.ready()
-            _top(tab, launcher)
+            _top(launcher)
             _keep(tab.shot(folder / "start.png"))
             tab.set_dark(dark=True)
-            _top(tab, sample)
+            _top(sample)
             tab.page.mouse.click(*sample.kernel()[:2])
             sample.box.get_by_role("tab", name="Overlap").click()
             tab.page.wait_for_timeout(2500)
@@ -47,7 +47,7 @@ def main() -> None:
             _keep(tab.shot(folder / "timeline_gpu.png", ".wb-timeline"))
 
 
-def _top(tab: object, panel: Panel) -> None:
+def _top(panel: Panel) -> None:
     """Bring a panel to the top of the page."""
     panel.box.evaluate("(e) => e.scrollIntoView({ block: 'start' })")
     panel.page.wait_for_timeout(1200)
