@@ -20,6 +20,10 @@ class InputError(WorkbenchError):
     """A file or folder is missing, unreadable or not what it claims to be."""
 
 
+class NotATraceError(InputError):
+    """A whole, readable file holds something else than a trace."""
+
+
 class UsageError(WorkbenchError):
     """An argument is wrong: an unknown name, a value out of range, two that exclude each other."""
 

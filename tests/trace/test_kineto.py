@@ -313,3 +313,14 @@ def test_an_empty_folder_and_a_missing_path(tmp_path):
         open_source(tmp_path)
     with pytest.raises(InputError, match="no file or folder"):
         open_source(tmp_path / "nowhere")
+
+
+def test_other_files_of_a_folder_are_passed_over_and_named(tmp_path):
+    write(tmp_path, [kernel("a", 1, 5)], "kineto_rank0.json")
+    write(tmp_path, [kernel("a", 1, 5)], "kineto_rank1.json")
+    (tmp_path / "execution_trace_rank0.json").write_text('{"schema": "1.0", "nodes": []}')
+    job = open_source(tmp_path)
+    assert [t.meta.rank for t in job.ranks] == [0, 1]
+    assert job.problems.select("code", "count", "first_example").rows() == [
+        ("other_files", 1, "execution_trace_rank0.json")
+    ]

@@ -6,9 +6,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from workbench.errors import InputError
+import polars as pl
+
+from workbench.errors import InputError, NotATraceError
 from workbench.trace import kineto
 from workbench.trace.core import Job, Trace
+from workbench.trace.problems import Problem
+from workbench.trace.problems import table as problem_table
 
 RUN_FILE = "run.json"
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
@@ -60,11 +64,36 @@ def _head(path: Path) -> bytes:
 
 
 def _open_folder(folder: Path) -> Trace | Job:
-    files = _trace_files(folder)
-    traces = [_with_rank(open_file(f), f) for f in files]
+    traces = _open_traces(_trace_files(folder))
     if len(traces) == 1 and traces[0].meta.rank is None:
         return traces[0]
     return Job(tuple(sorted(traces, key=lambda t: -1 if t.meta.rank is None else t.meta.rank)))
+
+
+def _open_traces(files: list[Path]) -> list[Trace]:
+    """Open the traces among some files; others, such as execution traces, are named as a problem."""
+    traces, others = [], []
+    for file in files:
+        try:
+            traces.append(_with_rank(open_file(file), file))
+        except NotATraceError as error:
+            others.append((file, error))
+    if others and not traces:
+        raise others[0][1]
+    if others:
+        note = Problem(
+            code="other_files",
+            count=len(others),
+            first_example=others[0][0].name,
+            effect="these files of the folder hold no profiler trace and were passed over",
+        )
+        traces[0] = _with_problem(traces[0], note)
+    return traces
+
+
+def _with_problem(trace: Trace, note: Problem) -> Trace:
+    problems = pl.concat([trace.problems, problem_table([note])])
+    return replace(trace, tables={**trace.tables, "problems": problems})
 
 
 def _trace_files(folder: Path) -> list[Path]:

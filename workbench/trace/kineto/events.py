@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from workbench.errors import InputError
+from workbench.errors import InputError, NotATraceError
 from workbench.intervals import Times
 from workbench.trace import times
 
@@ -150,7 +150,7 @@ def _plain(error: Exception) -> str:
 
 def _partition(file: NumberFile | TextFile, path: object) -> Events:
     if file.traceEvents is None:
-        raise InputError(f"{path} is no profiler trace: it has no traceEvents.")
+        raise NotATraceError(f"{path} is no profiler trace: it has no traceEvents.")
     complete: dict[str | None, list[Event]] = defaultdict(list)
     other: dict[str, list[Event]] = defaultdict(list)
     for e in file.traceEvents:
