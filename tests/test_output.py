@@ -84,12 +84,12 @@ def test_json_is_one_object_exact_and_strict(capsys):
 
 def test_text_keeps_notes_off_standard_output(capsys):
     problems = pl.DataFrame(
-        {"code": ["cut"], "count": [1], "first_example": ["byte 7"], "effect": ["Tail lost."]}
+        {"code": ["cut"], "count": [1], "first_example": ["byte 7"], "effect": ["tail lost"]}
     )
     output.emit(pl.DataFrame({"a": [1]}), meta={"window": "all", "reason": None}, problems=problems)
     printed = capsys.readouterr()
     assert [line.strip() for line in printed.out.splitlines()] == ["a", "1"]
-    assert printed.err == "window: all\nproblem cut (1): Tail lost. First: byte 7\n"
+    assert printed.err == "window: all\nproblem cut (1): tail lost; first: byte 7\n"
 
 
 def test_csv_reads_back(capsys):

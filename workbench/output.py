@@ -211,7 +211,7 @@ def _print_notes(meta: Mapping[str, Any], problems: pl.DataFrame | None) -> None
         code, effect, example = (
             cell(key, row.get(key)) for key in ("code", "effect", "first_example")
         )
-        sys.stderr.write(f"problem {code} ({row.get('count')}): {effect} First: {example}\n")
+        sys.stderr.write(f"problem {code} ({row.get('count')}): {effect}; first: {example}\n")
 
 
 def _write_parquet(

@@ -71,7 +71,7 @@ def _open_folder(folder: Path) -> Trace | Job:
 
 
 def _open_traces(files: list[Path]) -> list[Trace]:
-    """Open the traces among some files; others, such as execution traces, are named as a problem."""
+    """Open the traces among some files; the others are named as a problem."""
     traces, others = [], []
     for file in files:
         try:
