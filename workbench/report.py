@@ -74,13 +74,13 @@ def sections(source: Source) -> list[tuple[str, str]]:
 
 def table(frame: pl.DataFrame) -> str:
     """Return a frame as an HTML table, with units in the cells as `workbench show` prints them."""
-    head = "".join(f"<th>{html.escape(header(n))}</th>" for n in frame.columns)
+    head = "".join(f"<th>{html.escape(header(n).replace('_', ' '))}</th>" for n in frame.columns)
     rows = "".join(
         "<tr>" + "".join(f"<td>{html.escape(_text(n, v))}</td>" for n, v in row.items()) + "</tr>"
         for row in frame.iter_rows(named=True)
     )
-    body = f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
-    return f'<table style="white-space: nowrap">{body}</table>'
+    body = f"<thead style='white-space: normal'><tr>{head}</tr></thead><tbody>{rows}</tbody>"
+    return f"<div style='overflow-x: auto'><table style='white-space: nowrap'>{body}</table></div>"
 
 
 def _text(name: str, value: object) -> str:
