@@ -104,7 +104,7 @@ def test_members_and_sequence_are_enough_to_know_a_collective(tmp_path, mine, th
 
 def test_two_groups_of_the_same_members_are_told_apart_by_name(tmp_path):
     def both(a, b):
-        return [nccl(a, 5), nccl(b, 5, **{"Process Group Name": "tp"})]
+        return [nccl(a, 20), nccl(b, 20, **{"Process Group Name": "tp"})]
 
     job = two_ranks(tmp_path, [op("first", 0, 1), *both(10, 40)], both(12, 47))
     frame = wb.collectives(job).select("rank", "group", "wait_ns").sort("group", "rank")
@@ -114,3 +114,19 @@ def test_two_groups_of_the_same_members_are_told_apart_by_name(tmp_path):
 def test_an_absurd_element_count_has_no_bytes(tmp_path):
     row = wb.collectives(wb.open(write(tmp_path, [nccl(0, 10, **{"In msg nelems": 2**62})])))
     assert row["bytes"].to_list() == [None]
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        nccl(9000, 10, 4, name="ncclDevKernel_AllGather", **{"Process Group Name": "fsdp"}),
+        nccl(25, 10, 4, name="ncclDevKernel_AllGather", **{"Process Group Name": "fsdp"}),
+        nccl(9000, 10, 4, **{"Process Group Name": "fsdp"}),
+    ],
+    ids=["other and later", "other", "later"],
+)
+def test_lone_records_of_two_groups_are_not_one_collective(tmp_path, theirs):
+    mine = nccl(20, 10, 4, **{"Process Group Name": "dp"})
+    frame = wb.collectives(two_ranks(tmp_path, [op("first", 0, 1), mine], [theirs]))
+    assert frame["wait_ns"].to_list() == [None, None]
+    assert frame["transfer_ns"].to_list() == [None, None]

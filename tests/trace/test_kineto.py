@@ -98,6 +98,12 @@ def test_a_step_whose_launches_have_no_record_is_incomplete(tmp_path):
     assert trace.steps["complete"].to_list() == [False]  # 9 of 10 is under 99 %
 
 
+def test_a_host_function_has_no_record_and_leaves_its_step_complete(tmp_path):
+    calls = [call("cudaLaunchHostFunc", 5, 1, 7), call("cudaLaunchKernel", 10, 1, 1)]
+    trace = read(tmp_path, [step(1, 0, 50), *calls, kernel("k", 20, 5, 1)])
+    assert trace.steps["complete"].to_list() == [True]
+
+
 def test_mirrored_and_doubled_marks_are_no_steps(tmp_path):
     mirror = kernel("ProfilerStep#7", 5, 90, cat="gpu_user_annotation")
     trace = read(
@@ -165,6 +171,15 @@ def test_a_forward_operator_below_a_backward_node_is_recomputation(tmp_path):
          kernel("k", 70, 2, 3), kernel("g", 80, 2, 4)],
     )  # fmt: skip
     assert trace.activities["phase"].to_list() == ["recomputation", "backward"]
+
+
+def test_the_thread_that_calls_backward_is_not_autograds_own(tmp_path):
+    # no step is marked; forward and backward run on one thread, as on the CPU
+    node = op("autograd::engine::evaluate_function: X", 10, 20)
+    trace = read(tmp_path, [node, op("aten::mm", 12, 3), op("aten::fwd", 40, 5)])
+    phases = dict(trace.ops.select(pl.col("name").cast(pl.String), "phase").rows())
+    assert phases["aten::mm"] == "backward"
+    assert phases["aten::fwd"] == "other"
 
 
 def test_outside_steps_the_phase_is_other(tmp_path):

@@ -37,6 +37,20 @@ def test_a_time_beyond_64_bits_is_missing(text):
     assert times.from_texts([text]).tolist() == [times.MISSING]
 
 
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        (b"1844674407370955", 1_844_674_407_370_955_000),  # 16 digits
+        (b"9223372036854775", 9_223_372_036_854_775_000),
+        (b"18446744073709552", times.MISSING),  # 17 digits: once wrapped around to 384 ns
+        (b"123456789012345678", times.MISSING),
+        (b"18446744073709552.5", times.MISSING),
+    ],
+)
+def test_whole_microseconds_near_and_beyond_64_bits(text, ns):
+    assert times.from_texts([text, text]).tolist() == [ns, ns]
+
+
 decimals = st.builds(
     lambda whole, frac: str(whole) + ("." + frac if frac else ""),
     st.integers(0, 10**15 - 1),

@@ -47,7 +47,8 @@ def collectives(
     broadcast, reduce and point to point (nccl-tests, PERFORMANCE.md), n the group's size; null
     where bytes or n are unknown. On a `Job` whose ranks recorded members and sequence number:
     `wait_ns` = last start - own start, `transfer_ns` = last start to own end. Both are null when
-    the other ranks' records are missing.
+    the other ranks' records are missing, or when no moment lies in all of them: then they are not
+    of one collective, or the ranks' clocks differ by more than it lasted.
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     frames = [_of(s, s.trace.meta.origin_ns - source.origin_ns) for s in chosen]
@@ -122,21 +123,27 @@ def _identified(trace: Trace, shift_ns: int) -> pl.DataFrame:
         "seq",
         rank=pl.lit(trace.meta.rank, pl.Int32()),
         start_ns=pl.col("start_ns") + shift_ns,
+        end_ns=pl.col("start_ns") + pl.col("dur_ns") + shift_ns,
+        name=pl.col("name").cast(pl.String),
         member_list=pl.col("members").str.json_decode(pl.List(pl.Int64)).list.sort(),
         same_group=pl.col("group").cast(pl.String).fill_null(""),
     )
 
 
 def _last_starts(every: pl.DataFrame, same: list[str]) -> pl.DataFrame:
-    """Return the last start of each collective that exactly its members recorded once each."""
+    """Return the last start of each collective that exactly its members recorded once each.
+
+    Records that began after another had ended, or that are of different collectives, are not one
+    collective, whatever their numbers: groups number theirs alike.
+    """
     members = pl.col("member_list").first().list.len()
+    once_each = (pl.col("rank").n_unique() == members) & (pl.len() == members)
+    alike = pl.col("name").n_unique() == 1
+    overlap = pl.col("start_ns").max() <= pl.col("end_ns").min()
     return (
         every.drop_nulls(["member_list", "seq"])
         .group_by(same)
-        .agg(
-            last_start_ns=pl.col("start_ns").max(),
-            all_there=(pl.col("rank").n_unique() == members) & (pl.len() == members),
-        )
-        .filter("all_there")
-        .drop("all_there")
+        .agg(last_start_ns=pl.col("start_ns").max(), is_one=once_each & alike & overlap)
+        .filter("is_one")
+        .drop("is_one")
     )

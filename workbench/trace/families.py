@@ -15,7 +15,7 @@ _LAUNCH_RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("graph_launch", re.compile(r"GraphLaunch")),
     (
         "launch",
-        re.compile(r"Launch(Cooperative|Host|Device)?(Kernel|Func)|LaunchCooperative"),
+        re.compile(r"Launch(Cooperative|Device)?Kernel|LaunchCooperative"),
     ),
     ("sync", re.compile(r"Synchronize")),
     ("copy", re.compile(r"^(cuda|cu|hip)?Memcpy", re.IGNORECASE)),

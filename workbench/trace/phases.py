@@ -89,8 +89,13 @@ def _recomputed(ops: pl.DataFrame, backward: Cover) -> pl.DataFrame:
 
 
 def _autograd_threads(ops: pl.DataFrame, ranges: pl.DataFrame) -> list[int]:
-    """Return threads that run backward nodes and mark no step: autograd's own."""
+    """Return autograd's own threads: all their outermost operators are backward nodes.
+
+    On the CPU backward runs on the thread that called it, beside forward operators.
+    """
     name = pl.col("name").cast(pl.String)
-    running = ops.filter(name.str.starts_with(BACKWARD_NODE))["thread"].unique().to_list()
-    marked = ranges.filter(pl.col("domain") == "step")["thread"].unique().to_list()
-    return [t for t in running if t not in marked]
+    outermost = ops.filter(pl.col("parent").is_null())
+    only_nodes = outermost.group_by("thread").agg(own=name.str.starts_with(BACKWARD_NODE).all())
+    marked = ranges.filter(pl.col("domain") == "step")["thread"].unique()
+    own = only_nodes.filter("own", ~pl.col("thread").is_in(marked.drop_nulls().implode()))
+    return own["thread"].to_list()

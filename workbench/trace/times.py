@@ -23,7 +23,8 @@ MISSING = np.iinfo(np.int64).min
 """Stands for a time that is absent, no number or beyond int64; callers drop such records."""
 EXACT_BELOW_US = float(2**43)
 _DECIMALS = 3
-_MAX_DIGITS = 15
+_MOST_DIGITS = 18
+"""Any number of so many digits, in ns, fits int64."""
 _LONGEST = 200
 """More characters than any honest number has."""
 _NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,2})?")
@@ -75,9 +76,10 @@ def _same_shape(chars: NDArray[np.uint8], starts: Times, width: int, tail: int) 
     whole = width - tail
     digits = np.delete(grid, whole, axis=1) if tail else grid
     plain = bool(np.all((digits >= ord("0")) & (digits <= ord("9")))) and whole > 0
-    if not plain or digits.shape[1] > _MAX_DIGITS + _DECIMALS or tail - 1 > _DECIMALS or tail == 1:
-        return np.array([_one(row.tobytes()) for row in grid], np.int64)
     decimals = max(tail - 1, 0)
+    fits = digits.shape[1] + _DECIMALS - decimals <= _MOST_DIGITS
+    if not plain or not fits or decimals > _DECIMALS or tail == 1:
+        return np.array([_one(row.tobytes()) for row in grid], np.int64)
     weights = 10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)
     value = (digits - ord("0")).astype(np.int64) @ weights
     return np.asarray(value * 10 ** (_DECIMALS - decimals), np.int64)
