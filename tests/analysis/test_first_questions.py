@@ -205,3 +205,12 @@ def test_a_device_without_the_chosen_step_is_left_out(tmp_path):
     job = wb.open(tmp_path)
     for question in (wb.summary, wb.kernels, wb.ops, wb.breakdown):
         assert set(question(job, step=(2, 2))["rank"]) == {0}
+
+
+def test_the_host_window_holds_steps_without_activity(tmp_path):
+    # three steps of 100 us; work is launched in the first and the last only, 10 us each
+    events = [step(n, 100 * n, 100) for n in (1, 2, 3)]
+    for n in (1, 3):
+        events += [call("cudaLaunchKernel", 100 * n + 5, 1, n), kernel("k", 100 * n + 20, 10, n)]
+    row = wb.summary(wb.open(write(tmp_path, events)), window="host").row(0, named=True)
+    assert (row["window_ns"], row["busy_ns"], row["steps"]) == (300 * US, 20 * US, 3)

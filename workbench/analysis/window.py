@@ -158,7 +158,8 @@ def _selection(
     within: Range | None,
 ) -> Selection:
     activities = trace.activities.filter(pl.col("device").eq_missing(device))
-    steps = trace.steps.filter(pl.col("device").eq_missing(device) & pl.col("complete"))
+    on_device = trace.steps.filter(pl.col("device").eq_missing(device))
+    steps = (trace.host_steps if window == "host" else on_device).filter("complete")
     if step is not None:
         steps = steps.filter(pl.col("step").is_between(*step))
     if window == "all" or not steps.height:

@@ -59,14 +59,13 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
         start = activities["start_ns"].to_numpy()
         activities = activities.with_columns(step=steps.containing(host_steps, start))
     linked = activities.with_row_index("id")
+    host_steps = steps.with_complete(linked, launches, launch_steps, host_steps, bare.recording)
     tables = {
         "activities": linked,
         "launches": launches,
         "ops": op_frame,
         "ranges": ranges,
-        "steps": steps.device_steps(
-            linked, launches, launch_steps, host_steps, bare.recording, by_time=by_time
-        ),
+        "steps": steps.device_steps(linked, host_steps, by_time=by_time),
         "collectives": collectives(linked, op_frame),
         "memory": _memory(bare.memory, ops.nested),
     }
@@ -77,7 +76,7 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
     )
     tables |= {"counters": schema.empty("counters"), "problems": problem_table(problems)}
     checked = {n: schema.check(n, schema.conform(n, f), reader) for n, f in tables.items()}
-    return Trace(meta, checked, lambda: _frames(build_frames(), reader))
+    return Trace(meta, checked, lambda: _frames(build_frames(), reader), host_steps)
 
 
 def _nest(ops: pl.DataFrame) -> Operators:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+HOST_STEPS: dict[str, pl.DataType] = {
+    n: schema.TABLES["steps"][n].dtype for n in ("step", "host_start_ns", "host_dur_ns", "complete")
+}
 _TIME_COLUMNS = {"start_ns", "t_ns", "host_start_ns"}
 
 
@@ -77,6 +80,8 @@ class Trace:
     tables: Mapping[str, pl.DataFrame]
     build_frames: Callable[[], pl.DataFrame] | None = None
     """Python frames are the bulk of a trace with stacks, so they are built when asked for."""
+    host_steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=HOST_STEPS))
+    """Every marked step, also one without activity: `step host_start_ns host_dur_ns complete`."""
 
     @property
     def ranks(self) -> tuple[Trace, ...]:

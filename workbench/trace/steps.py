@@ -64,15 +64,7 @@ def by_time(activities: pl.DataFrame, host: pl.DataFrame, problems: list[Problem
     return True
 
 
-def device_steps(
-    activities: pl.DataFrame,
-    launches: pl.DataFrame,
-    launch_steps: pl.Series,
-    host: pl.DataFrame,
-    recording: tuple[int, int],
-    *,
-    by_time: bool,
-) -> pl.DataFrame:
+def device_steps(activities: pl.DataFrame, host: pl.DataFrame, *, by_time: bool) -> pl.DataFrame:
     """Return the `steps` table: [S(k), S(k+1)) by device, or the host ranges when `by_time`.
 
     S(k) is the earliest start among activities launched inside host step k. The last step of a
@@ -90,23 +82,21 @@ def device_steps(
     )
     following = pl.col("first").shift(-1).over("device")
     end = pl.max_horizontal("first", following.fill_null(pl.col("last")))
-    spans = found.with_columns(
+    return found.with_columns(
         start_ns=pl.col("host_start_ns") if by_time else pl.col("first"),
         dur_ns=pl.col("host_dur_ns") if by_time else end - pl.col("first"),
         tail=pl.lit(False) if by_time else following.is_null(),
     )
-    complete = _complete(activities, launches, launch_steps, host, recording)
-    return spans.join(complete, on="step", how="left", maintain_order="left")
 
 
-def _complete(
+def with_complete(
     activities: pl.DataFrame,
     launches: pl.DataFrame,
     launch_steps: pl.Series,
     host: pl.DataFrame,
     recording: tuple[int, int],
 ) -> pl.DataFrame:
-    """Return `step complete`: recorded from begin to end, and nearly all launches have a record."""
+    """Add `complete`: recorded from begin to end, and nearly all launches have a record."""
     begin, end = recording
     calls = (
         launches.with_columns(launch_steps.alias("step"))
@@ -124,6 +114,6 @@ def _complete(
         pl.col("host_start_ns") + pl.col("host_dur_ns") <= end
     )
     enough = pl.col("recorded") >= RECORDED_SHARE * pl.col("calls")
-    return host.join(calls, on="step", how="left").select(
-        "step", complete=whole & enough.fill_null(value=True)
+    return host.join(calls, on="step", how="left", maintain_order="left").select(
+        *host.columns, complete=whole & enough.fill_null(value=True)
     )
