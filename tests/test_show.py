@@ -1,6 +1,8 @@
 """`workbench show` as a user calls it, and what it can name."""
 
 import json
+import subprocess
+import sys
 
 import polars as pl
 import pytest
@@ -115,3 +117,35 @@ def test_step_range(text, want):
 def test_a_range_of_nothing_is_refused():
     with pytest.raises(UsageError, match="A:B"):
         show.step_range(":")
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("summary", "--rank"), ("ops", "--rank"), ("steps", "--device"), ("activities", "--device")],
+)
+def test_a_rank_or_device_that_is_not_there_is_refused_by_every_name(trace, name, option):
+    with pytest.raises(WorkbenchError, match="There is no activity of rank"):
+        run(trace, name, option, "7")
+
+
+def test_the_window_beside_the_rows_is_that_of_the_device(tmp_path):
+    # device 0 has a complete step, device 1 none
+    events = [step(1, 0, 50), call("cudaLaunchKernel", 5, 1, 1), kernel("a", 10, 5, 1)]
+    source = write(tmp_path, [*events, kernel("b", 10, 5, device=1)])
+    metas = [json.loads(run(source, "--device", d, "--json"))["meta"] for d in (0, 1)]
+    assert [m["window"] for m in metas] == ["steps", "all"]
+    assert [m["reason"] is None for m in metas] == [True, False]
+
+
+def test_odd_names_and_closed_streams_are_no_crash(tmp_path):
+    source = write(tmp_path, [kernel("größe→", 0, 5)])
+    code = f"import sys; sys.argv = ['workbench', 'show', {str(source)!r}, 'kernels']; "
+    code += "from workbench import cli; cli.main()"
+    ascii_only = {"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=ascii_only, capture_output=True, check=False
+    )
+    assert done.returncode == 0
+    assert rb"gr\xf6\xdfe\u2192" in done.stdout
+    closed = ["sh", "-c", 'exec "$0" -c "$1" >&- 2>&-', sys.executable, code]
+    assert subprocess.run(closed, check=False).returncode == 0

@@ -6,6 +6,7 @@ error; 130 when interrupted.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -366,6 +367,7 @@ def _print_progress(progress: Progress) -> None:
 
 def main() -> None:
     """Run the command line; every error on purpose is one sentence and exit 2."""
+    _mend_streams()
     try:
         code = app(standalone_mode=False)
     except (WorkbenchError, OSError) as error:
@@ -376,6 +378,15 @@ def main() -> None:
         _fail(f"{error.format_message().rstrip('.')}; see workbench --help.")
     else:
         raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _mend_streams() -> None:
+    """Make sure that there are streams, and that no name from a trace is too odd for them."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _fail(sentence: str) -> None:

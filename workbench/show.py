@@ -87,7 +87,8 @@ def _analysis(source: Source, name: str, choice: Choice) -> pl.DataFrame:
 def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
     """Return what stands beside a name's rows: the source, the window, coverage for a roofline."""
     options = choice.given()
-    meta = summary.meta(source, window=options.get("window", "steps"))
+    window = options.get("window", "steps")
+    meta = summary.meta(source, window=window, rank=choice.rank, device=choice.device)
     if name == "roofline":
         covered = importlib.import_module(ANALYSES[name]).coverage(source, **options)
         meta["coverage"] = covered.to_dicts()
@@ -138,6 +139,8 @@ def arrange(
         found = found.head(min(top, found.height))
     if columns is not None:
         wanted = list(dict.fromkeys(c.strip() for c in columns.split(",") if c.strip()))
+        if not wanted:
+            raise UsageError("--columns names no column; give some, as in --columns name,count.")
         for column in wanted:
             _known(found, column)
         found = found.select(wanted)

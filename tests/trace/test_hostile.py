@@ -115,7 +115,7 @@ def test_any_value_in_the_header(tmp_path, field, value):
 
 
 def test_records_whose_times_make_no_sense_are_left_out_one_by_one(tmp_path):
-    huge = [kernel("late", 9e18, 1), kernel("long", 10, 9e17), kernel("digits", 10**30, 1)]
+    huge = [kernel("late", 9e18, 1), kernel("long", 10, 9e14), kernel("digits", 10**30, 1)]
     trace = wb.open(write(tmp_path, [kernel("good", 10, 5), *huge]))
     assert wb.summary(trace).row(0, named=True)["busy_ns"] == 5000
     assert trace.problems.select("code", "count").rows() == [("invalid_record", 3)]

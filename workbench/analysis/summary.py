@@ -95,7 +95,7 @@ def summary(
     rows += [
         {"rank": t.meta.rank, "device_kind": t.meta.device_kind}
         for t in source.ranks
-        if not t.activities.height and rank is None and device is None
+        if not t.activities.height and device is None and rank in {None, t.meta.rank}
     ]
     return pl.DataFrame(rows, schema=COLUMNS)
 
@@ -123,9 +123,17 @@ def _steps(chosen: Selection) -> int:
     return steps.filter(pl.col("device").eq_missing(chosen.device)).height
 
 
-def meta(source: Source, *, window: str = "steps", **narrow: object) -> dict[str, object]:
+def meta(
+    source: Source,
+    *,
+    window: str = "steps",
+    step: tuple[int, int] | None = None,
+    rank: int | None = None,
+    device: int | None = None,
+    within: Range | None = None,
+) -> dict[str, object]:
     """Return what stands beside the rows: format, ranks, the window that was used, reasons."""
-    chosen = select(source, window=window, **narrow)  # type: ignore[arg-type]
+    chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     traces = source.ranks
     used = sorted({s.window for s in chosen}) or [window]
     reasons = {t.meta.device_reason for t in traces if t.meta.device_reason}

@@ -64,11 +64,6 @@ class Selection:
         """Return how much of each activity lies in the window."""
         return pl.Series("clipped_ns", intervals.covered(self.inside, *spans(self.activities)))
 
-    def ops(self) -> pl.DataFrame:
-        """Return the operators of the window's steps; all of them when it has none."""
-        ops = self.trace.ops
-        return ops if self.steps is None else ops.filter(pl.col("step").is_in(self.steps))
-
 
 def spans(frame: pl.DataFrame) -> tuple[Times, Times]:
     """Return start and end of a table's rows."""
@@ -118,7 +113,7 @@ def select(
         for number in _devices(trace)
         if device is None or number == device
     ]
-    _check(source, found, rank=rank, device=device)
+    _check(source, rank=rank, device=device)
     if step is None:
         return found
     found = [s for s in found if s.steps]
@@ -129,11 +124,12 @@ def select(
     return found
 
 
-def _check(source: Source, found: list[Selection], *, rank: int | None, device: int | None) -> None:
-    if found or (rank is None and device is None):
-        return
+def _check(source: Source, *, rank: int | None, device: int | None) -> None:
     ranks = [t.meta.rank for t in source.ranks]
-    devices = sorted({d for t in source.ranks for d in _devices(t) if d is not None})
+    of_rank = [t for t in source.ranks if rank is None or t.meta.rank == rank]
+    devices = sorted({d for t in of_rank for d in _devices(t) if d is not None})
+    if (rank is None or rank in ranks) and (device is None or device in devices):
+        return
     raise UsageError(
         f"There is no activity of rank {rank if rank is not None else 'any'} on device "
         f"{device if device is not None else 'any'}; ranks: {ranks}, devices: {devices}."

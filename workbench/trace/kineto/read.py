@@ -55,9 +55,9 @@ UNREAD_ACTIVITY = {"mtia_ccp_events": "mtia", "hpu_op": "hpu", "async_npu": "npu
 """Accelerators whose activity rows are not read yet."""
 DAY_NS = 86_400 * 10**9
 EARLIEST_NS, LATEST_NS = -(2**60), 2**62
-LONGEST_NS = 10**17
-"""Times are taken from 36 years before to 146 years after their zero, and durations up to three
-years: beyond lies damage, and within, no difference or sum of ends overflows int64."""
+LONGEST_NS = 10**15
+"""Times are taken from 36 years before to 146 years after their zero, and durations up to eleven
+days: beyond lies damage, and within, no difference and no sum of thousands overflows int64."""
 
 
 def read(path: Path) -> Trace:
@@ -254,9 +254,3 @@ def _recording(tables: dict[str, pl.DataFrame], spans: Times, first: int) -> tup
 def _shift(frame: pl.DataFrame, by: int) -> pl.DataFrame:
     name = "t_ns" if "t_ns" in frame.columns else "start_ns"
     return frame.with_columns(pl.col(name) + by)
-
-
-def is_kineto(data: bytes) -> bool:
-    """Say whether text may be a profiler or Chrome trace."""
-    start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    return start in (b"{", b"[")
