@@ -20,6 +20,10 @@ class InputError(WorkbenchError):
     """A file or folder is missing, unreadable or not what it claims to be."""
 
 
+class CutShortError(InputError):
+    """A file ends early; what came before it has been read."""
+
+
 class NotATraceError(InputError):
     """A whole, readable file holds something else than a trace."""
 

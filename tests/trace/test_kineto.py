@@ -268,9 +268,9 @@ def test_zip_and_bare_array(tmp_path):
     ("content", "words"),
     [
         (b"", "is empty"),
-        (b"hello", "neither"),
+        (b"hello", "none of the formats"),
         (ONE[:60], "ends early"),
-        (b"\xff\xfe{}", "neither"),
+        (b"\xff\xfe{}", "none of the formats"),
         (b'{"traceEvents": 3}', "array"),
         (b'{"a": 1}', "no traceEvents"),
         (b'{"traceEvents": [{"ph": "X",}]}', "broken JSON"),
@@ -298,7 +298,7 @@ def test_a_zip_of_two_files_is_refused(tmp_path):
 
 def test_a_bomb_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("workbench.trace.container.UNPACKED_FREE", 1 << 20)
-    monkeypatch.setattr("workbench.trace.container.CHUNK", 1 << 18)
+    monkeypatch.setattr("workbench.trace.container.PIECE", 1 << 18)
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(b" " * (4 << 20)))
     with pytest.raises(InputError, match="no trace packs like that"):

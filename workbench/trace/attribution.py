@@ -74,7 +74,7 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
         device_kind="cpu" if is_host else bare.meta.device_kind,
         device_reason=_reason(bare, launches, problems, is_host=is_host),
     )
-    tables |= {"counters": schema.empty("counters"), "problems": problem_table(problems)}
+    tables |= {"counters": bare.counters.sort("t_ns"), "problems": problem_table(problems)}
     checked = {n: schema.check(n, schema.conform(n, f), reader) for n, f in tables.items()}
     return Trace(meta, checked, lambda: _frames(build_frames(), reader), host_steps)
 
@@ -133,19 +133,21 @@ def _link(activities: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     Where calls share a correlation (a runtime call and the driver call below it), the one that
     puts work on the device wins, the earliest first.
     """
+    process = pl.col("process").fill_null(0)
     calls = launches.filter(pl.col("correlation").is_not_null()).select(
+        process,
         "correlation",
         "start_ns",
         launch="id",
         other=~pl.col("kind").is_in(schema.LAUNCH_TYPE_KINDS),
     )
     calls = calls.sort("other", "start_ns", maintain_order=True).unique(
-        "correlation", keep="first", maintain_order=True
+        ["process", "correlation"], keep="first", maintain_order=True
     )
     activities = activities.sort("start_ns", "device", "stream", maintain_order=True)
-    return activities.join(
-        calls.select("correlation", "launch"),
-        on="correlation",
+    return activities.with_columns(process).join(
+        calls.select("process", "correlation", "launch"),
+        on=["process", "correlation"],
         how="left",
         maintain_order="left",
     )

@@ -1,24 +1,33 @@
-"""Bytes of a trace file, whatever it is packed in: plain, gzip with any number of members, zip."""
+"""Bytes of a trace file, whatever it is packed in: plain, gzip with any number of members, zip.
+
+A file is read piece by piece, so that a reader needs no more memory than the piece it works on.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import lzma
 import zipfile
 import zlib
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from isal import igzip, isal_zlib
+from isal import isal_zlib
 
-from workbench.errors import InputError
+from workbench.errors import CutShortError, InputError
 
 if TYPE_CHECKING:
+    from io import BufferedReader
     from pathlib import Path
 
-DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, isal_zlib.IsalError)  # type: ignore[assignment]
-"""What unpacking raises on damage (isal's stubs call its class an instance)."""
+DAMAGED: tuple[type[Exception], ...] = (zlib.error, isal_zlib.IsalError)  # type: ignore[assignment]
+"""What inflating raises on damage (isal's stubs call its class an instance)."""
 ZIP_DAMAGED: tuple[type[Exception], ...] = (
     *DAMAGED,
+    OSError,
+    EOFError,
     zipfile.BadZipFile,
     lzma.LZMAError,
     RuntimeError,
@@ -26,7 +35,10 @@ ZIP_DAMAGED: tuple[type[Exception], ...] = (
 )
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
-CHUNK = 16 << 20
+PIECE = 8 << 20
+_PACKED_PIECE = 1 << 20
+_GZIP_WINDOW = 31
+"""zlib's window bits for a gzip member of any window."""
 MAX_RATIO = 500
 """Text of traces packs 10 to 60 fold; what unpacks more than this, beyond 1 GiB, is an attack."""
 UNPACKED_FREE = 1 << 30
@@ -40,56 +52,108 @@ def read(path: Path) -> bytes:
     InputError
         The file is missing, unreadable, cut short, or unpacks to an absurd size.
     """
-    packed = read_packed(path)
-    if packed[:2] == GZIP_MAGIC:
-        return _gunzip(path, len(packed))
-    if packed[:4] == ZIP_MAGIC:
-        return _unzip(path)
-    return packed
+    return b"".join(pieces(path))
 
 
-def read_packed(path: Path) -> bytes:
-    """Return the bytes of a file as they lie on disk."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"There is no file {path}; check the path.") from None
-    except OSError as e:
-        raise InputError(f"{path} can't be read: {e.strerror}.") from None
+def head(path: Path, size: int) -> bytes:
+    """Return the first unpacked bytes of a file, fewer when it is short or cut.
+
+    Raises
+    ------
+    InputError
+        The file is missing, empty, unreadable or damaged in these bytes.
+    """
+    with closing(pieces(path, size)) as stream:
+        first = next(stream, b"")
+    if not first:
+        raise InputError(f"{path} is empty; record it again or copy it whole.")
+    return first
+
+
+def pieces(path: Path, size: int = PIECE) -> Generator[bytes]:
+    """Yield the unpacked bytes of a file in order, in pieces of at most `size`.
+
+    Raises
+    ------
+    CutShortError
+        After the last good piece: the packed stream ends early.
+    InputError
+        The file is missing, unreadable, damaged, or unpacks to an absurd size.
+    """
+    with _opened(path) as f:
+        magic = f.read(4)
+        f.seek(0)
+        if magic == ZIP_MAGIC:
+            yield from _unzip(path, f, size)
+            return
+        stream = _gunzip(f, size) if magic[:2] == GZIP_MAGIC else _plain(f, size)
+        limit = max(UNPACKED_FREE, MAX_RATIO * path.stat().st_size)
+        done = 0
+        try:
+            for piece in stream:
+                done += len(piece)
+                if done > limit:
+                    raise _absurd(path, limit)
+                yield piece
+        except EOFError:
+            raise CutShortError(
+                f"{path} is cut short: its gzip stream ends early; "
+                "record it again or copy it whole."
+            ) from None
+        except DAMAGED as e:
+            raise InputError(f"{path} is damaged: its gzip stream says {e}.") from None
+        except OSError as e:
+            raise InputError(f"{path} can't be read: {e.strerror}.") from None
 
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file as it lies on disk."""
-    with path.open("rb") as f:
+    with _opened(path) as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
-def _gunzip(path: Path, packed_size: int) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    limit = max(UNPACKED_FREE, MAX_RATIO * packed_size)
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader]:
     try:
-        with igzip.open(path, "rb") as f:
-            while part := f.read(CHUNK):
-                parts.append(part)
-                size += len(part)
-                if size > limit:
-                    raise InputError(
-                        f"{path} unpacks to over {limit >> 20} MiB from {packed_size >> 20} MiB; "
-                        "no trace packs like that, so it isn't read."
-                    )
-    except EOFError:
-        raise InputError(
-            f"{path} is cut short: its gzip stream ends early; record it again or copy it whole."
-        ) from None
-    except DAMAGED as e:
-        raise InputError(f"{path} is damaged: its gzip stream says {e}.") from None
-    return b"".join(parts)
+        f = path.open("rb")
+    except FileNotFoundError:
+        raise InputError(f"There is no file {path}; check the path.") from None
+    except OSError as e:
+        raise InputError(f"{path} can't be read: {e.strerror}.") from None
+    with f:
+        yield f
 
 
-def _unzip(path: Path) -> bytes:
+def _plain(f: BufferedReader, size: int) -> Iterator[bytes]:
+    return iter(lambda: f.read(size), b"")
+
+
+def _gunzip(f: BufferedReader, size: int) -> Iterator[bytes]:
+    """Inflate member after member; EOFError when the last has no end."""
+    packed = f.read(_PACKED_PIECE)
+    while packed:
+        member = isal_zlib.decompressobj(_GZIP_WINDOW)
+        while not member.eof:
+            packed = packed or f.read(_PACKED_PIECE)
+            if piece := member.decompress(packed, size):
+                yield piece
+            elif not packed:
+                raise EOFError
+            packed = member.unconsumed_tail
+        packed = member.unused_data or f.read(_PACKED_PIECE)
+        packed = _without_padding(packed, f)
+
+
+def _without_padding(packed: bytes, f: BufferedReader) -> bytes:
+    """Skip the zero bytes that may follow a member."""
+    while packed and not (rest := packed.lstrip(b"\0")):
+        packed = f.read(_PACKED_PIECE)
+    return rest if packed else b""
+
+
+def _unzip(path: Path, f: BufferedReader, size: int) -> Iterator[bytes]:
     try:
-        with zipfile.ZipFile(path) as z:
+        with zipfile.ZipFile(f) as z:
             files = [i for i in z.infolist() if not i.is_dir()]
             if len(files) != 1:
                 raise InputError(
@@ -97,8 +161,14 @@ def _unzip(path: Path) -> bytes:
                 )
             limit = max(UNPACKED_FREE, MAX_RATIO * files[0].compress_size)
             if files[0].file_size > limit:
-                raise InputError(f"{path} unpacks to over {limit >> 20} MiB; it isn't read.")
-            with z.open(files[0]) as f:
-                return f.read(limit)
+                raise _absurd(path, limit)
+            with z.open(files[0]) as member:
+                yield from itertools.takewhile(bool, iter(lambda: member.read(size), None))
     except ZIP_DAMAGED as e:
         raise InputError(f"{path} is a damaged or locked zip: {e}.") from None
+
+
+def _absurd(path: Path, limit: int) -> InputError:
+    return InputError(
+        f"{path} unpacks to over {limit >> 20} MiB; no trace packs like that, so it isn't read."
+    )

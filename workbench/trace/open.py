@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from workbench.errors import InputError, NotATraceError
-from workbench.trace import kineto
+from workbench.trace import formats
 from workbench.trace.core import Job, Trace
 from workbench.trace.problems import Problem
 from workbench.trace.problems import table as problem_table
@@ -19,11 +19,6 @@ _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 _RANK_DIGITS = 9
 _TRACE_NAMES = ("*.json", "*.json.gz", "*.json.zip")
 _SIDE_FILES = {RUN_FILE, "notes.json", "answers.json"}
-_NOT_READ_YET = (
-    (b"SQLite format 3\x00", "an SQLite export (Nsight Systems or rocm RPD)"),
-    (b"\x80", "a pickle, which is never loaded from a foreign file"),
-    (b"PAR1", "a Parquet file"),
-)
 
 
 def open_source(source: str | Path) -> Trace | Job:
@@ -46,21 +41,7 @@ def open_file(path: Path) -> Trace:
         raise InputError(f"There is no file or folder {path}; check the path.")
     if not path.is_file():
         raise InputError(f"{path} is neither a file nor a folder, so it isn't read.")
-    head = _head(path)
-    if not head:
-        raise InputError(f"{path} is empty; record it again or copy it whole.")
-    for magic, what in _NOT_READ_YET:
-        if head.startswith(magic):
-            raise InputError(f"{path} is {what}; only PyTorch profiler JSON is read so far.")
-    return kineto.read(path)
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as f:
-            return f.read(16)
-    except OSError as e:
-        raise InputError(f"{path} can't be read: {e.strerror}.") from None
+    return formats.read(path)
 
 
 def _open_folder(folder: Path) -> Trace | Job:

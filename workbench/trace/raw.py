@@ -10,7 +10,8 @@ from workbench.trace import schema
 from workbench.trace.core import TraceMeta
 from workbench.trace.problems import Problem
 
-_ROW = {"row": pl.UInt32()}
+_PROCESS = {"process": pl.Int32()}
+"""Which process a correlation id belongs to; null where the recording has only one."""
 _TEXT = {"input_dims": pl.String(), "input_types": pl.String()}
 _COMM = {
     "comm_name": pl.String(),
@@ -31,24 +32,32 @@ def _pick(table: str, *names: str) -> dict[str, pl.DataType]:
 ACTIVITIES = (
     _pick("activities", "kind", "name", "device", "stream", "start_ns", "dur_ns")
     | {"correlation": pl.Int64()}
+    | _PROCESS
     | _pick("activities", "graph_node", "grid", "block", "registers", "shared_bytes")
     | _pick("activities", "occupancy", "bytes")
     | _COMM
 )
-LAUNCHES = _pick("launches", "name", "thread", "start_ns", "dur_ns", "correlation") | {
-    "external_id": pl.Int64()
-}
+LAUNCHES = (
+    _pick("launches", "name", "thread", "start_ns", "dur_ns", "correlation")
+    | _PROCESS
+    | {"external_id": pl.Int64()}
+)
 OPS = (
     _pick("ops", "name", "thread", "start_ns", "dur_ns", "sequence", "external_id")
     | {"forward_thread": pl.Int64()}
     | _pick("ops", "input_dims", "input_types", "input_strides", "concrete_inputs")
+    | {"kernel_backend": pl.String(), "kernel_file": pl.String(), "kernel_hash": pl.String()}
     | _COMM
 )
+"""The three kernel columns are what Inductor says of the kernel that an operator launches."""
 RANGES = _pick("ranges", "name", "domain", "thread", "device", "stream", "start_ns", "dur_ns")
 RANGES |= _TEXT
 MEMORY = _pick(
     "memory", "t_ns", "device", "address", "bytes", "total_allocated", "total_reserved"
 ) | {"thread": pl.Int32()}
+MODULES = _pick("frames", "name", "thread", "start_ns", "dur_ns")
+"""Calls of `nn.Module`s, the part of the Python frames that attribution needs."""
+COUNTERS = {n: c.dtype for n, c in schema.TABLES["counters"].items()}
 
 
 def empty(columns: dict[str, pl.DataType]) -> pl.DataFrame:
@@ -73,3 +82,5 @@ class RawTrace:
     unread_accelerator: str | None = None
     """An accelerator whose activity rows this reader does not know yet."""
     problems: list[Problem] = field(default_factory=list)
+    modules: pl.DataFrame = field(default_factory=lambda: empty(MODULES))
+    counters: pl.DataFrame = field(default_factory=lambda: empty(COUNTERS))

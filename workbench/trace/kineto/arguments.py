@@ -54,6 +54,9 @@ class OperatorArgs(CommunicationArgs, gc=False):
     types: Raw = field(name="Input type", default=NOTHING)
     strides: Raw = field(name="Input Strides", default=NOTHING)
     concrete: Raw = field(name="Concrete Inputs", default=NOTHING)
+    kernel_backend: Scalar = None
+    kernel_file: Scalar = None
+    kernel_hash: Scalar = None
 
 
 class MemoryArgs(msgspec.Struct, gc=False):

@@ -157,6 +157,7 @@ def _tables(
         "launches": build.launches(groups.get("launches", [])),
         "ops": build.ops(groups.get("ops", [])),
         "ranges": pl.concat(ranges),
+        "modules": build.modules(groups.get("frames", [])),
         "memory": build.memory(memory),
     }
 

@@ -23,6 +23,8 @@ from workbench.trace.kineto.arguments import (
 )
 from workbench.trace.kineto.events import Args, Event, arguments, starts_and_durations
 
+MODULE = "nn.Module: "
+"""How the profiler begins the name of a module's frame."""
 DEVICE_MEMORY = 1
 """c10::DeviceType of CUDA and HIP in [memory] events; 0 is the host."""
 
@@ -109,6 +111,9 @@ class Builder:
             input_types=col.texts(a.types for a in args),
             input_strides=col.texts(a.strides for a in args),
             concrete_inputs=col.texts(a.concrete for a in args),
+            kernel_backend=col.words([a.kernel_backend for a in args]),
+            kernel_file=col.words([a.kernel_file for a in args]),
+            kernel_hash=col.words([a.kernel_hash for a in args]),
             **_communication(args),
         )
 
@@ -133,6 +138,11 @@ class Builder:
             device=col.indices([e.pid for e in events]),
             stream=col.indices([e.tid for e in events]),
         )
+
+    def modules(self, events: Sequence[Event]) -> pl.DataFrame:
+        """Build the calls of `nn.Module`s among the Python frames."""
+        chosen = [e for e in events if e.name and e.name.startswith(MODULE)]
+        return _frame(raw.MODULES, chosen, thread=self.thread(chosen))
 
     def memory(self, events: Sequence[Event]) -> pl.DataFrame:
         """Build allocations and frees; those without a size are left out."""
