@@ -300,7 +300,7 @@ def test_a_bomb_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("workbench.trace.container.UNPACKED_FREE", 1 << 20)
     monkeypatch.setattr("workbench.trace.container.PIECE", 1 << 18)
     path = tmp_path / "bomb.json.gz"
-    path.write_bytes(gzip.compress(b" " * (4 << 20)))
+    path.write_bytes(gzip.compress(b"[" + b" " * (4 << 20)))
     with pytest.raises(InputError, match="no trace packs like that"):
         open_source(path)
 
