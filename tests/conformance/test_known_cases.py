@@ -182,3 +182,61 @@ def test_mirrored_step_marks(case):
     host = {str(s): ns for s, ns in trace.steps.select("step", "host_dur_ns").rows()}
     assert host == want["step_ns"]
     assert whole(trace)["busy_ns"] == want["device_busy_ns"]
+
+
+def test_a_file_that_was_cut(case):
+    trace, want = case("K01_")
+    row = whole(trace)
+    assert row["kernels"] == want["complete_events_before_cut"]
+    assert row["busy_ns"] == want["device_busy_ns"]
+    assert trace.meta.truncated
+    assert trace.problems["code"].to_list() == ["cut_short"]
+
+
+def test_control_characters_inside_names(case):
+    trace, want = case("K02_")
+    row = whole(trace)
+    assert trace.meta.events == want["events"]
+    assert (row["kernels"], row["busy_ns"]) == (want["kernels"], want["device_busy_ns"])
+    assert any("\x01" in n for n in names(trace.frames))
+    assert any("\n" in n for n in names(trace.frames))
+
+
+def test_windows_paths(case):
+    trace, want = case("K03_")
+    assert trace.meta.events == want["events"]
+    assert whole(trace)["busy_ns"] == want["device_busy_ns"]
+    assert sorted(names(trace.frames)) == sorted(want["names_preferred"])
+
+
+def test_bare_inf_and_nan(case):
+    trace, want = case("K04_")
+    row = whole(trace)
+    assert trace.meta.events == want["events"]
+    assert (row["copy_ns"], row["compute_ns"]) == (want["memcpy_time_ns"], want["kernel_time_ns"])
+    assert trace.activities["bytes"].sum() == want["memcpy_bytes"]
+    assert trace.activities["occupancy"].null_count() == trace.activities.height
+    assert trace.problems["code"].to_list() == ["bare_numbers"]
+
+
+def test_begin_and_end_events(case):
+    trace, want = case("K10_")
+    found = dict(zip(names(trace.ranges), trace.ranges["dur_ns"], strict=True))
+    assert found == {n: want[f"{n}_ns"] for n in ("outer", "inner", "x", "tail")}
+    faults = {r["code"]: r for r in trace.problems.rows(named=True)}
+    assert faults["unfinished_event"]["first_example"] == want["unfinished"][0]
+    assert faults["unfinished_event"]["count"] == len(want["unfinished"])
+    assert faults["stray_end"]["count"] == want["stray_end_events"]
+
+
+def test_an_open_array(case):
+    trace, want = case("K13_")
+    row = whole(trace)
+    assert (row["kernels"], row["busy_ns"]) == (want["kernels"], want["device_busy_ns"])
+    assert not trace.problems.height  # legal in the Chrome format
+
+
+def test_memory_profiling_without_memory_events(case):
+    trace, want = case("K55_")
+    assert trace.memory.height == want.get("memory_events", 0)
+    assert trace.problems["code"].to_list() == ["no_memory_events"]

@@ -11,6 +11,7 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,20 @@ def pieces(path: Path, size: int = PIECE) -> Generator[bytes]:
             raise InputError(f"{path} is damaged: its gzip stream says {e}.") from None
         except OSError as e:
             raise InputError(f"{path} can't be read: {e.strerror}.") from None
+
+
+@contextmanager
+def ahead(path: Path) -> Iterator[tuple[Iterator[bytes], Future[str]]]:
+    """Unpack a file on a second thread: its pieces, one ahead of their use, and its SHA-256."""
+    with ThreadPoolExecutor(2) as pool:
+        yield _one_ahead(pieces(path), pool), pool.submit(sha256, path)
+
+
+def _one_ahead(stream: Iterator[bytes], pool: ThreadPoolExecutor) -> Iterator[bytes]:
+    coming = pool.submit(next, stream, b"")
+    while piece := coming.result():
+        coming = pool.submit(next, stream, b"")
+        yield piece
 
 
 def sha256(path: Path) -> str:

@@ -12,7 +12,9 @@ from workbench.trace.problems import Problem
 
 _PROCESS = {"process": pl.Int32()}
 """Which process a correlation id belongs to; null where the recording has only one."""
-_TEXT = {"input_dims": pl.String(), "input_types": pl.String()}
+JSON_TEXTS = ("input_dims", "input_types", "input_strides", "concrete_inputs")
+"""Columns of JSON text; few distinct values, so categorical."""
+_TEXT = {"input_dims": schema.NAME, "input_types": schema.NAME}
 _COMM = {
     "comm_name": pl.String(),
     "comm_group": pl.String(),
@@ -31,7 +33,7 @@ def _pick(table: str, *names: str) -> dict[str, pl.DataType]:
 
 ACTIVITIES = (
     _pick("activities", "kind", "name", "device", "stream", "start_ns", "dur_ns")
-    | {"correlation": pl.Int64()}
+    | {"correlation": pl.Int64(), "external_id": pl.Int64()}
     | _PROCESS
     | _pick("activities", "graph_node", "grid", "block", "registers", "shared_bytes")
     | _pick("activities", "occupancy", "bytes")
@@ -55,6 +57,20 @@ RANGES |= _TEXT
 MEMORY = _pick(
     "memory", "t_ns", "device", "address", "bytes", "total_allocated", "total_reserved"
 ) | {"thread": pl.Int32()}
+OTHER = {
+    "name": schema.NAME,
+    "domain": pl.String(),
+    "thread": pl.Int32(),
+    "start_ns": schema.NS,
+    "dur_ns": schema.NS,
+    "pid": pl.UInt32(),
+    "tid": pl.Int64(),
+    "correlation": pl.Int64(),
+    "task_type": pl.String(),
+    "comm_in": pl.Int64(),
+    "comm_dtype": pl.String(),
+}
+"""Chrome events of unknown category, until the names of their processes tell what they are."""
 MODULES = _pick("frames", "name", "thread", "start_ns", "dur_ns")
 """Calls of `nn.Module`s, the part of the Python frames that attribution needs."""
 COUNTERS = {n: c.dtype for n, c in schema.TABLES["counters"].items()}

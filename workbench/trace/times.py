@@ -24,7 +24,8 @@ MISSING = np.iinfo(np.int64).min
 EXACT_BELOW_US = float(2**43)
 _DECIMALS = 3
 _MOST_DIGITS = 18
-"""Any number of so many digits, in ns, fits int64."""
+"""Any number of so many digits fits int64."""
+_MOST_US = (2**63 - 1) // NS_PER_US
 _LONGEST = 200
 """More characters than any honest number has."""
 _NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,2})?")
@@ -42,6 +43,23 @@ def from_doubles(us: NDArray[np.float64]) -> Times | None:
     if bool(np.any(np.abs(us) >= EXACT_BELOW_US)) or bool(np.any(ns / NS_PER_US != us)):
         return None
     return np.where(missing, MISSING, ns.astype(np.int64))
+
+
+def from_numbers(us: Sequence[float | None]) -> Times | None:
+    """Convert decoded numbers; None when some may have lost digits on the way.
+
+    Integers are exact up to the range of int64, doubles as `from_doubles` says.
+    """
+    values = np.array(us)
+    if values.dtype.kind == "i":
+        fits = len(values) == 0 or max(-int(values.min()), int(values.max())) <= _MOST_US
+        return values.astype(np.int64) * NS_PER_US if fits else None
+    if values.dtype.kind == "f":
+        return from_doubles(values)
+    try:
+        return from_doubles(np.array(us, np.float64))  # None among them, as NaN
+    except (OverflowError, TypeError):
+        return None
 
 
 def from_texts(texts: Sequence[bytes]) -> Times:
@@ -77,12 +95,15 @@ def _same_shape(chars: NDArray[np.uint8], starts: Times, width: int, tail: int) 
     digits = np.delete(grid, whole, axis=1) if tail else grid
     plain = bool(np.all((digits >= ord("0")) & (digits <= ord("9")))) and whole > 0
     decimals = max(tail - 1, 0)
-    fits = digits.shape[1] + _DECIMALS - decimals <= _MOST_DIGITS
-    if not plain or not fits or decimals > _DECIMALS or tail == 1:
+    short = digits.shape[1] <= _MOST_DIGITS
+    if not plain or not short or decimals > _DECIMALS or tail == 1:
         return np.array([_one(row.tobytes()) for row in grid], np.int64)
     weights = 10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)
     value = (digits - ord("0")).astype(np.int64) @ weights
-    return np.asarray(value * 10 ** (_DECIMALS - decimals), np.int64)
+    scale = 10 ** (_DECIMALS - decimals)
+    if len(value) and int(value.max()) > (2**63 - 1) // scale:
+        return np.array([_one(row.tobytes()) for row in grid], np.int64)
+    return np.asarray(value * scale, np.int64)
 
 
 def _one(text: bytes) -> int:

@@ -5,15 +5,48 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Raw
 
-from workbench.trace.kineto.events import UNREADABLE, Event, Raw, Scalar
+from workbench.trace import schema
+from workbench.trace.kineto.arguments import Scalar
+from workbench.trace.kineto.events import UNREADABLE
 
 _INT = re.compile(r"-?\d{1,19}")
 _INT64 = range(-(2**63), 2**63)
+CODE = pl.UInt32()
+
+
+class Codes(dict[Any, int]):
+    """Numbers for repeated values, in order of first use: memory for each distinct one only."""
+
+    def __missing__(self, value: object) -> int:
+        """Give a new value the next number."""
+        code = self[value] = len(self)
+        return code
+
+    def column(self, values: Iterable[object]) -> pl.Series:
+        """Return the numbers of some values."""
+        return pl.Series([self[v] for v in values], dtype=CODE)
+
+    def texts(self) -> pl.Series:
+        """Return the categorical texts by number; bytes are JSON, kept without its white space."""
+        texts = [_compact(t) if isinstance(t, bytes) else t for t in self]
+        return pl.Series(texts, dtype=pl.String).cast(schema.NAME)
+
+
+def _compact(text: bytes) -> str | None:
+    """Return JSON without white space; empty text is null."""
+    if not text:
+        return None
+    try:
+        return bytes(msgspec.json.format(text, indent=-1)).decode()
+    except UNREADABLE:
+        return text.decode(errors="replace")
 
 
 def as_int(value: Scalar) -> int | None:
@@ -52,17 +85,26 @@ def doubles(values: Sequence[Scalar]) -> pl.Series:
 
 def _as_double(value: Scalar) -> float | None:
     try:
-        number = float(value) if isinstance(value, int | float) else None
+        return finite(float(value)) if isinstance(value, int | float) else None
     except OverflowError:
         return None
-    return number if number is not None and math.isfinite(number) else None
+
+
+def finite(number: float) -> float | None:
+    """Return a number, or None for inf and nan."""
+    return number if math.isfinite(number) else None
 
 
 def triples(values: Sequence[list[int | float] | None]) -> pl.Series:
     """Make a column of three small counts; any other shape or size is null."""
-    none = (-1, -1, -1)
-    whole = [v if _is_triple(v) else none for v in values]
-    grid = np.array(whole, np.int64).reshape(-1, 3).astype(np.int32)
+    try:
+        grid = np.array(values)
+    except ValueError:  # of differing lengths, or some missing
+        grid = np.empty(0)
+    plain = grid.dtype.kind == "i" and grid.shape == (len(values), 3)
+    if not plain or (grid.size and not (grid.min() >= 0 and grid.max() < 2**31)):
+        grid = np.array([v if _is_triple(v) else (-1, -1, -1) for v in values], np.int64)
+    grid = grid.reshape(-1, 3).astype(np.int32)
     column = pl.Series(grid, dtype=pl.Array(pl.Int32, 3))
     good = pl.Series(grid[:, 0] >= 0)
     return pl.select(pl.when(good).then(column)).to_series()
@@ -76,24 +118,9 @@ def _is_triple(value: list[int | float] | None) -> bool:
     )
 
 
-def texts(raws: Iterable[Raw]) -> pl.Series:
-    """Keep JSON values as their text; absent ones are null."""
-    held = list(raws)
-    try:
-        return pl.Series([str(r, "utf-8") if r else None for r in held], dtype=pl.String)
-    except UnicodeDecodeError:
-        kept = [str(r, "utf-8", "replace") if r else None for r in held]
-        return pl.Series(kept, dtype=pl.String)
-
-
 def words(values: Sequence[Scalar]) -> pl.Series:
     """Make a text column; empty and absent are null."""
     return pl.Series([str(v) if v not in (None, "") else None for v in values], dtype=pl.String)
-
-
-def names(events: Sequence[Event]) -> pl.Series:
-    """Make the categorical column of event names; an absent name is empty."""
-    return pl.Series([e.name or "" for e in events], dtype=pl.String).cast(pl.Categorical())
 
 
 def rank_lists(raws: Iterable[Raw]) -> pl.Series:

@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import polars as pl
+from msgspec import Raw
 
 from workbench.trace.core import Device, ProcessGroup
-from workbench.trace.kineto.arguments import NameArgs
+from workbench.trace.kineto import repair
+from workbench.trace.kineto.arguments import NOTHING, Args
 from workbench.trace.kineto.columns import as_int
-from workbench.trace.kineto.events import Event, Header, arguments, lenient
+from workbench.trace.kineto.events import UNREADABLE, Event
 from workbench.trace.problems import Problem
+
+
+class Header(msgspec.Struct):
+    """The fields beside the events that we use, each decoded later and alone."""
+
+    schemaVersion: Raw = NOTHING  # noqa: N815 - the producer's name
+    deviceProperties: Raw = NOTHING  # noqa: N815
+    distributedInfo: Raw = NOTHING  # noqa: N815
+    baseTimeNanoseconds: Raw = NOTHING  # noqa: N815
+    displayTimeUnit: Raw = NOTHING  # noqa: N815
+    traceName: Raw = NOTHING  # noqa: N815
+    trace_id: Raw = NOTHING
+    record_shapes: Raw = NOTHING
+    profile_memory: Raw = NOTHING
+    with_stack: Raw = NOTHING
+    with_flops: Raw = NOTHING
+    with_modules: Raw = NOTHING
+    cuda_runtime_version: Raw = NOTHING
+    cuda_driver_version: Raw = NOTHING
+    cupti_version: Raw = NOTHING
+    hip_runtime_version: Raw = NOTHING
+    hip_driver_version: Raw = NOTHING
+    roctracer_version: Raw = NOTHING
+    generated: Raw = NOTHING
+
 
 _PRODUCER_FIELDS = tuple(
     f
@@ -29,6 +57,33 @@ class HeaderFields(NamedTuple):
     devices: tuple[Device, ...]
     groups: tuple[ProcessGroup, ...]
     producer: dict[str, object]
+
+
+def decode_header(whole: bytes, before: bytes, problems: list[Problem]) -> Header:
+    """Decode the object around the events, or only what stands before them when the rest is broken.
+
+    `before` is known to be an object, if only after mending.
+    """
+    for text in (whole, repair.mend(whole)[0]):
+        try:
+            return msgspec.json.decode(text, type=Header)
+        except UNREADABLE:
+            continue
+    effect = "fields after the events can't be read; what they say is unknown"
+    example = whole[len(before) - 1 :][:60].decode(errors="replace")
+    problems.append(Problem(code="damaged_header", count=1, first_example=example, effect=effect))
+    try:
+        return msgspec.json.decode(repair.mend(before)[0], type=Header)
+    except UNREADABLE:
+        return Header()
+
+
+def lenient(raw: Raw) -> object:
+    """Decode one header field; a field that is absent or broken is None."""
+    try:
+        return msgspec.json.decode(raw) if bytes(raw) else None
+    except UNREADABLE:
+        return None
 
 
 def header_fields(header: Header, problems: list[Problem]) -> HeaderFields:
@@ -90,11 +145,13 @@ def _groups(config: object) -> tuple[ProcessGroup, ...]:
     )
 
 
-def thread_names(metadata: Sequence[Event]) -> dict[tuple[object, object], str]:
-    """Read the names that metadata events give to threads."""
-    events = [e for e in metadata if e.name == "thread_name"]
-    args, _ = arguments(events, NameArgs)
-    return {(e.pid, e.tid): str(a.name) for e, a in zip(events, args, strict=True) if a.name}
+def metadata_names(metadata: Sequence[Event[Args]], kind: str) -> dict[tuple[Any, Any], str]:
+    """Read the names that metadata events give: kind is process_name or thread_name."""
+    return {
+        (e.pid, e.tid): str(e.args.name)
+        for e in metadata
+        if e.name == kind and e.args is not None and e.args.name
+    }
 
 
 def device_kind(

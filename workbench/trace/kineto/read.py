@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,45 +15,23 @@ from workbench.intervals import Times
 from workbench.trace import container, raw
 from workbench.trace.attribution import attribute
 from workbench.trace.core import Trace, TraceMeta
-from workbench.trace.families import STEP, is_collective
-from workbench.trace.kineto.events import (
-    Event,
-    Events,
-    InexactTimesError,
-    decode,
-    starts_and_durations,
+from workbench.trace.families import is_collective
+from workbench.trace.kineto import dialects
+from workbench.trace.kineto.arguments import Args
+from workbench.trace.kineto.categories import ACCELERATOR_CATEGORIES, UNREAD_ACTIVITY
+from workbench.trace.kineto.events import InexactTimesError, Reader
+from workbench.trace.kineto.frames import read_frames
+from workbench.trace.kineto.header import (
+    decode_header,
+    device_kind,
+    header_fields,
+    metadata_names,
 )
-from workbench.trace.kineto.header import device_kind, header_fields, thread_names
+from workbench.trace.kineto.pieces import EventLists
 from workbench.trace.kineto.tables import Builder
 from workbench.trace.problems import Problem
 
-CATEGORIES = {
-    "kernel": "kernel",
-    "Kernel": "kernel",
-    "gpu_memcpy": "copy",
-    "Memcpy": "copy",
-    "gpu_memset": "set",
-    "Memset": "set",
-    "cuda_runtime": "launches",
-    "cuda_driver": "launches",
-    "Runtime": "launches",
-    "cpu_op": "ops",
-    "Operator": "ops",
-    "user_annotation": "ranges",
-    "gpu_user_annotation": "device_ranges",
-    "python_function": "frames",
-}
-"""Category (today's names and those of 2021) to what its events become."""
-ACCELERATOR_CATEGORIES = frozenset(CATEGORIES) - {
-    "cpu_op", "Operator", "user_annotation", "python_function",
-} | {
-    "cuda_sync", "cuda_profiler_range", "mtia_runtime", "mtia_ccp_events", "mtia_insight",
-    "xpu_runtime", "xpu_driver", "privateuse1_runtime", "privateuse1_driver", "hpu_op",
-    "async_npu", "HostToDevice", "enqueue", "dequeue",
-}  # fmt: skip
-"""Categories that only a program with an accelerator has."""
-UNREAD_ACTIVITY = {"mtia_ccp_events": "mtia", "hpu_op": "hpu", "async_npu": "npu"}
-"""Accelerators whose activity rows are not read yet."""
+Tables = dict[str, pl.DataFrame]
 DAY_NS = 86_400 * 10**9
 EARLIEST_NS, LATEST_NS = -(2**60), 2**62
 LONGEST_NS = 10**15
@@ -63,18 +42,26 @@ days: beyond lies damage, and within, no difference and no sum of thousands over
 def read(path: Path) -> Trace:
     """Read one profiler JSON file: every table, attributed and checked.
 
+    A damaged file is read as far as it goes, with what was lost among the problems.
+
     Raises
     ------
     InputError
-        The file is missing, cut short or not a profiler trace; one sentence says which.
+        The file is missing or not a profiler trace; one sentence says which.
     """
-    data = container.read(path)
-    with _collector_paused():
-        try:
-            bare, frames = _raw_trace(decode(data, path), path)
-        except InexactTimesError:
-            bare, frames = _raw_trace(decode(data, path, as_text=True), path)
-    return attribute(bare, frames, reader="PyTorch profiler JSON")
+    reader = Reader(Args)
+    build = Builder()
+    with _collector_paused(), container.ahead(path) as (stream, sha256):
+        lists = EventLists(stream, reader, path)
+        for piece in lists:
+            try:
+                build.add(piece)
+            except InexactTimesError:
+                reader.as_text = True
+                build.add(piece._replace(events=reader.decode(piece.text)))
+        lists.check_not_empty(build.events)
+        bare, first = _raw_trace(build, lists, reader, path, sha256.result())
+    return attribute(bare, partial(read_frames, bare.meta, first), reader="PyTorch profiler JSON")
 
 
 @contextmanager
@@ -89,76 +76,73 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _raw_trace(events: Events, path: Path) -> tuple[raw.RawTrace, Callable[[], pl.DataFrame]]:
-    build = Builder()
-    groups = _groups(events)
-    tables = _tables(build, groups, events.memory)
-    spans = _spans(events)
-    problems = [*_misfits(build), *_unread(events)]
-    tables, dropped = _drop_invalid(tables)
+def _raw_trace(
+    build: Builder, lists: EventLists[Args], reader: Reader[Args], path: Path, sha256: str
+) -> tuple[raw.RawTrace, int]:
+    problems = build.close()
+    header = decode_header(lists.header, lists.header_before, problems)
+    problems += [*lists.problems(), *_misfits(reader, build), *_unread(build)]
+    fields = header_fields(header, problems)
+    told = _tell(build)
+    tables = _tables(build, told)
+    frame_times = _frame_times(build)
+    spans = _spans(build)
+    tables, dropped = _drop_invalid(tables, frame_times)
     problems += dropped
-    frames = build.frames(groups.get("frames", []))
-    frame_starts, _ = starts_and_durations(groups.get("frames", []))
-    first = _earliest(tables, frame_starts, spans)
-    fields = header_fields(events.header, problems)
+    first = _earliest(tables, frame_times, spans)
+    if header_says(header.profile_memory) and not tables["memory"].height:
+        problems.append(_no_memory_events(path))
+    categories = set(build.categories)
+    kind = told.device_kind or device_kind(categories, fields.devices, tables["launches"])
     meta = TraceMeta(
         path=path,
         format="pytorch-profiler",
-        sha256=container.sha256(path),
+        sha256=sha256,
         origin_ns=fields.base_ns + first,
         rank=fields.rank,
         world_size=fields.world_size,
-        threads=build.thread_list(thread_names(events.metadata)),
+        threads=build.thread_list(metadata_names(build.metadata, "thread_name")),
         devices=fields.devices,
         groups=fields.groups,
         producer=fields.producer,
-        events=events.count,
-        device_kind=device_kind(set(events.by_category), fields.devices, tables["launches"]),
+        events=build.events,
+        truncated=lists.truncated,
+        device_kind=kind,
         device_reason=None,
     )
     bare = raw.RawTrace(
         meta=meta,
         **{name: _shift(frame, -first) for name, frame in tables.items()},
-        recording=_recording(tables, spans, first),
-        accelerator=bool(ACCELERATOR_CATEGORIES & {str(c) for c in events.by_category}),
-        unread_accelerator=next(
-            (k for c, k in UNREAD_ACTIVITY.items() if c in events.by_category), None
-        ),
+        recording=_recording(tables, frame_times, spans, first),
+        accelerator=bool(ACCELERATOR_CATEGORIES & categories),
+        unread_accelerator=next((k for c, k in UNREAD_ACTIVITY.items() if c in categories), None),
         problems=problems,
     )
-    return bare, lambda: frames(0, first)
+    return bare, first
 
 
-def _groups(events: Events) -> dict[str, list[Event]]:
-    """Bring categories of one meaning together, and old step marks out of the operators."""
-    groups: dict[str, list[Event]] = {}
-    for category, items in events.by_category.items():
-        if category in CATEGORIES:
-            groups.setdefault(CATEGORIES[category], []).extend(items)
-    marks = [e for e in groups.get("ops", []) if e.name and STEP.fullmatch(e.name)]
-    if marks:
-        groups["ops"] = [e for e in groups["ops"] if not (e.name and STEP.fullmatch(e.name))]
-        groups.setdefault("ranges", []).extend(marks)
-    return groups
+def header_says(field: bytes) -> bool:
+    """Say whether a switch in the header is on."""
+    return bytes(field).strip() in {b"1", b"true", b'"1"'}
 
 
-def _tables(
-    build: Builder, groups: dict[str, list[Event]], memory: list[Event]
-) -> dict[str, pl.DataFrame]:
-    activities = [
-        _name_collectives(build.activities(kind, groups[kind]))
-        for kind in ("kernel", "copy", "set")
-        if kind in groups
-    ]
-    ranges = [build.host_ranges(groups.get("ranges", []))]
-    ranges.append(build.device_ranges(groups.get("device_ranges", [])))
+def _tell(build: Builder) -> dialects.Told:
+    processes = {pid: n for (pid, _), n in metadata_names(build.metadata, "process_name").items()}
+    return dialects.tell(build.table("other", raw.OTHER), build.pids, processes)
+
+
+def _tables(build: Builder, told: dialects.Told) -> Tables:
+    activities = build.table("activities", raw.ACTIVITIES)
+    ranges = build.table("ranges", raw.RANGES)
+    devices = pl.concat([activities["device"], ranges["device"]]).unique().drop_nulls().to_list()
     return {
-        "activities": pl.concat(activities) if activities else raw.empty(raw.ACTIVITIES),
-        "launches": build.launches(groups.get("launches", [])),
-        "ops": build.ops(groups.get("ops", [])),
-        "ranges": pl.concat(ranges),
-        "modules": build.modules(groups.get("frames", [])),
-        "memory": build.memory(memory),
+        "activities": _name_collectives(pl.concat([activities, told.activities])),
+        "launches": pl.concat([build.table("launches", raw.LAUNCHES), told.launches]),
+        "ops": build.table("ops", raw.OPS),
+        "ranges": pl.concat([ranges, told.ranges]),
+        "modules": build.table("modules", raw.MODULES),
+        "memory": build.table("memory", raw.MEMORY),
+        "counters": build.counters.table(devices),
     }
 
 
@@ -175,19 +159,19 @@ def _name_collectives(activities: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _drop_invalid(
-    tables: dict[str, pl.DataFrame],
-) -> tuple[dict[str, pl.DataFrame], list[Problem]]:
+def _drop_invalid(tables: Tables, frame_times: Times) -> tuple[Tables, list[Problem]]:
     """Take out records without a usable time."""
-    stamped = [f["start_ns"] for n, f in tables.items() if n != "memory"]
-    real = pl.concat(stamped).filter(pl.concat(stamped) > 0)
+    stamped = pl.concat(
+        [f[_time(n)] for n, f in tables.items()] + [pl.Series("start_ns", frame_times)]
+    )
+    real = stamped.filter(stamped > 0)
     far = (int(real.min()) if len(real) else 0) > DAY_NS  # type: ignore[arg-type]
     sane = pl.col("start_ns").is_between(EARLIEST_NS, LATEST_NS)
     missing = ~sane | ~pl.col("dur_ns").is_between(0, LONGEST_NS)
     unfilled = (pl.col("start_ns") == 0) & ((pl.col("dur_ns") == 0) | far)
     out, problems = dict(tables), []
     for name, frame in tables.items():
-        if name == "memory":
+        if _time(name) == "t_ns":
             out[name] = frame.filter(pl.col("t_ns").is_between(EARLIEST_NS, LATEST_NS))
             continue
         bad = missing | unfilled if name == "activities" else missing
@@ -196,6 +180,10 @@ def _drop_invalid(
             problems.append(_invalid(name, lost, frame.filter(bad)))
         out[name] = keep
     return out, problems
+
+
+def _time(table: str) -> str:
+    return "t_ns" if table in {"memory", "counters"} else "start_ns"
 
 
 def _invalid(table: str, count: int, bad: pl.DataFrame) -> Problem:
@@ -207,18 +195,30 @@ def _invalid(table: str, count: int, bad: pl.DataFrame) -> Problem:
     )
 
 
-def _misfits(build: Builder) -> Iterable[Problem]:
-    for category, count in build.bad_args.items():
-        yield Problem(
-            code="bad_args",
-            count=count,
-            first_example=f"category {category}",
-            effect="their args are not of the usual form and read as not recorded",
-        )
+def _no_memory_events(path: Path) -> Problem:
+    return Problem(
+        code="no_memory_events",
+        count=1,
+        first_example=path.name,
+        effect="profile_memory was on but the trace holds no memory events; memory is unknown",
+    )
 
 
-def _unread(events: Events) -> Iterable[Problem]:
-    for phase, count in events.unread.items():
+def _misfits(reader: Reader[Args], build: Builder) -> Iterable[Problem]:
+    counts = reader.misfits + build.misfits
+    counts["counter values"] += build.counters.misfits
+    for field, count in counts.items():
+        if count:
+            yield Problem(
+                code="bad_args",
+                count=count,
+                first_example=f"field {field}",
+                effect="values of a type that this field never has read as not recorded",
+            )
+
+
+def _unread(build: Builder) -> Iterable[Problem]:
+    for phase, count in build.unread.items():
         yield Problem(
             code="unread_phase",
             count=count,
@@ -227,29 +227,46 @@ def _unread(events: Events) -> Iterable[Problem]:
         )
 
 
-def _spans(events: Events) -> Times:
+def _frame_times(build: Builder) -> Times:
+    """Return the earliest start and the latest end of the Python frames, or nothing."""
+    parts = build.parts.pop("frame_times", [])
+    if not parts:
+        return np.empty(0, np.int64)
+    frame = pl.concat(parts)
+    start, duration = frame["start_ns"].to_numpy(), frame["dur_ns"].to_numpy()
+    good = (start >= EARLIEST_NS) & (start <= LATEST_NS) & (duration >= 0)
+    good &= duration <= LONGEST_NS
+    if not good.any():
+        return np.empty(0, np.int64)
+    return np.array([start[good].min(), (start + duration)[good].max()], np.int64)
+
+
+def _spans(build: Builder) -> Times:
     """Return [start, end] of the profiler's own span of the recording, or nothing."""
-    start, duration = starts_and_durations(events.by_category.get("Trace", []))
+    parts = build.parts.pop("spans", [])
+    if not parts:
+        return np.empty(0, np.int64)
+    frame = pl.concat(parts)
+    start, duration = frame["start_ns"].to_numpy(), frame["dur_ns"].to_numpy()
     good = (start > 0) & (start <= LATEST_NS) & (duration > 0) & (duration <= LONGEST_NS)
     if not good.any():
         return np.empty(0, np.int64)
     return np.array([start[good].min(), (start + duration)[good].max()], np.int64)
 
 
-def _earliest(tables: dict[str, pl.DataFrame], *more: Times) -> int:
-    columns = [f["t_ns" if n == "memory" else "start_ns"].to_numpy() for n, f in tables.items()]
-    kept = (m[(m >= EARLIEST_NS) & (m <= LATEST_NS)] for m in more)
-    every = np.concatenate([*columns, *kept])
+def _earliest(tables: Tables, *more: Times) -> int:
+    columns = [f[_time(n)].to_numpy() for n, f in tables.items()]
+    every = np.concatenate([*columns, *more])
     return int(every.min()) if len(every) else 0
 
 
-def _recording(tables: dict[str, pl.DataFrame], spans: Times, first: int) -> tuple[int, int]:
+def _recording(tables: Tables, frame_times: Times, spans: Times, first: int) -> tuple[int, int]:
     """Return when the recording began and ended, relative to the origin."""
     if len(spans):
         return int(spans[0]) - first, int(spans[1]) - first
-    timed = [f for n, f in tables.items() if n != "memory" and f.height]
+    timed = [f for n, f in tables.items() if _time(n) == "start_ns" and f.height]
     ends = [int((f["start_ns"] + f["dur_ns"]).to_numpy().max()) for f in timed]
-    return 0, max(ends, default=first) - first
+    return 0, max([*ends, *frame_times.tolist()], default=first) - first
 
 
 def _shift(frame: pl.DataFrame, by: int) -> pl.DataFrame:

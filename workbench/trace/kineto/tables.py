@@ -1,171 +1,354 @@
-"""Events of one category to a bare table; times still absolute as recorded."""
+"""Events to bare tables, piece by piece; times still absolute as recorded."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from workbench.intervals import Times
 from workbench.trace import raw
 from workbench.trace.core import Thread
-from workbench.trace.families import range_domain
+from workbench.trace.families import STEP, range_domain
 from workbench.trace.kineto import columns as col
-from workbench.trace.kineto.arguments import (
-    ActivityArgs,
-    CommunicationArgs,
-    FrameArgs,
-    LaunchArgs,
-    MemoryArgs,
-    OperatorArgs,
-)
-from workbench.trace.kineto.events import Args, Event, arguments, starts_and_durations
+from workbench.trace.kineto import pairs
+from workbench.trace.kineto.arguments import Args
+from workbench.trace.kineto.categories import CATEGORIES, MTIA_HARDWARE
+from workbench.trace.kineto.counters import Counters
+from workbench.trace.kineto.events import Event, exact_ns, starts_and_durations
+from workbench.trace.kineto.pieces import Piece
+from workbench.trace.problems import Problem
 
 MODULE = "nn.Module: "
 """How the profiler begins the name of a module's frame."""
 DEVICE_MEMORY = 1
 """c10::DeviceType of CUDA and HIP in [memory] events; 0 is the host."""
+_IGNORED_PHASES = frozenset({"s", "f", "t", "i", "I", "M", "C", "B", "E"})
+"""Flows, instants and what is read elsewhere."""
+NO_ARGS = Args()
+Events = Sequence[Event[Args]]
 
 
-@dataclass
 class Builder:
-    """Collects host threads and misfits while tables are built."""
+    """Takes pieces of events in file order, then hands over the tables."""
 
-    threads: dict[tuple[object, object], int] = field(default_factory=dict)
-    bad_args: dict[str, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.names, self.texts, self.threads = col.Codes(), col.Codes(), col.Codes()
+        self.pids = col.Codes()
+        self.parts: dict[str, list[pl.DataFrame]] = defaultdict(list)
+        self.categories: Counter[str | None] = Counter()
+        """Complete events by category."""
+        self.unread: Counter[str] = Counter()
+        """Phases that are not read."""
+        self.misfits: Counter[str] = Counter()
+        """Values in args that are no numbers where numbers belong."""
+        self.metadata: list[Event[Args]] = []
+        self.counters = Counters()
+        self.events = 0
+        self._open: list[tuple[Event[Args], int, bool]] = []
 
-    def thread(self, events: Sequence[Event]) -> pl.Series:
-        """Return each event's host thread as an index into `thread_list`."""
-        for key in dict.fromkeys((e.pid, e.tid) for e in events):
-            self.threads.setdefault(key, len(self.threads))
-        pids = {pid for pid, _ in self.threads}
-        if len(pids) == 1:  # nearly always: one process, so its thread ids alone tell them apart
-            by_tid = {tid: i for (_, tid), i in self.threads.items()}
-            return pl.Series([by_tid[e.tid] for e in events], dtype=pl.Int32)
-        return pl.Series([self.threads[e.pid, e.tid] for e in events], dtype=pl.Int32)
+    def add(self, piece: Piece[Args]) -> None:
+        """Take one piece.
 
-    def thread_list(self, thread_names: dict[tuple[object, object], str]) -> tuple[Thread, ...]:
+        Raises
+        ------
+        InexactTimesError
+            Its times are doubles that lost digits; nothing of the piece has been taken.
+        """
+        complete: list[Event[Args]] = []
+        others: dict[str, list[Event[Args]]] = defaultdict(list)
+        for e in piece.events:
+            if e.ph == "X":
+                complete.append(e)
+            else:
+                others[e.ph].append(e)
+        start, duration = starts_and_durations(complete)
+        memory = [e for e in others.get("i", ()) if e.name == "[memory]"]
+        memory_at = exact_ns(memory, "ts")
+        edges = (
+            [e for e in piece.events if e.ph in {"B", "E"}] if others.keys() & {"B", "E"} else []
+        )
+        edges_at = exact_ns(edges, "ts")
+        # from here on nothing raises
+        self.events += len(piece.events)
+        self.metadata += others.get("M", ())
+        self._open += zip(edges, edges_at.tolist(), (e.ph == "B" for e in edges), strict=True)
+        for phase, items in others.items():
+            if phase not in _IGNORED_PHASES and any(e.name is not None for e in items):
+                self.unread[phase] += len(items)
+        self.complete(complete, start, duration)
+        if memory:
+            self.parts["memory"].append(self._memory(memory, memory_at))
+        if "C" in others or self.counters.concerns(complete):
+            self.counters.add(piece.text)
+
+    def complete(self, events: list[Event[Args]], start: Times, duration: Times) -> None:
+        """Take complete events whose times are known."""
+        rows: dict[str | None, list[int]] = defaultdict(list)
+        for i, e in enumerate(events):
+            rows[e.cat].append(i)
+        for category, where in rows.items():
+            self.categories[category] += len(where)
+            table = CATEGORIES.get(category, "other")
+            chosen = [events[i] for i in where] if len(rows) > 1 else events
+            at = np.array(where)
+            build: Callable[[Events, Times, Times, str | None], None] = getattr(self, f"_{table}")
+            build(chosen, start[at], duration[at], category)
+
+    def close(self) -> list[Problem]:
+        """Turn begin and end events into complete ones; say what has no partner."""
+        if not self._open:
+            return []
+        events = [e for e, _, _ in self._open]
+        at = np.array([t for _, t, _ in self._open], np.int64)
+        is_begin = np.array([b for _, _, b in self._open], np.bool_)
+        thread = self._threads(events)
+        found = pairs.match(thread.to_numpy(), at, is_begin)
+        begun = [events[i] for i in found.begin]
+        self.complete(begun, at[found.begin], at[found.end] - at[found.begin])
+        unfinished = [events[i].name or "" for i in found.unfinished]
+        strays = [str(events[i].tid) for i in found.stray]
+        self._open.clear()
+        return [
+            Problem(code=code, count=len(items), first_example=items[0], effect=effect)
+            for code, items, effect in (
+                ("unfinished_event", unfinished, "begun and never ended, so in no total"),
+                ("stray_end", strays, "an end on this thread without a begin, so left out"),
+            )
+            if items
+        ]
+
+    def table(self, name: str, wanted: dict[str, pl.DataType]) -> pl.DataFrame:
+        """Return one table whole, with the columns that no event had as null."""
+        parts = self.parts.pop(name, [])
+        if not parts:
+            return raw.empty(wanted)
+        frame = pl.concat(parts, how="diagonal") if len(parts) > 1 else parts[0]
+        names, texts = self.names.texts(), self.texts.texts()
+        coded = {"name": names} | dict.fromkeys(raw.JSON_TEXTS, texts)
+        return frame.select(
+            pl.lit(None, dtype).alias(n)
+            if n not in frame.columns
+            else coded[n].gather(frame[n]).alias(n)
+            if n in coded
+            else pl.col(n).cast(dtype, strict=False)
+            for n, dtype in wanted.items()
+        )
+
+    def thread_list(self, names: dict[tuple[object, object], str]) -> tuple[Thread, ...]:
         """Return the threads in the order of their indices."""
         return tuple(
-            Thread(pid=_plain(pid), tid=_plain(tid), name=thread_names.get((pid, tid)))
+            Thread(pid=_plain(pid), tid=_plain(tid), name=names.get((pid, tid)))
             for pid, tid in self.threads
         )
 
-    def arguments(self, events: Sequence[Event], kind: type[Args]) -> list[Args]:
-        """Decode args and count those that did not fit."""
-        decoded, bad = arguments(events, kind)
-        if bad:
-            name = str(events[0].cat)
-            self.bad_args[name] = self.bad_args.get(name, 0) + bad
-        return decoded
+    # -- one category each -------------------------------------------------------------------
 
-    def activities(self, kind: str, events: Sequence[Event]) -> pl.DataFrame:
-        """Build kernels, copies or sets."""
-        args = self.arguments(events, ActivityArgs)
-        both = list(zip(args, events, strict=True))
-        device = [a.device if a.device is not None else e.pid for a, e in both]
-        stream = [a.stream if a.stream is not None else e.tid for a, e in both]
-        return _frame(
-            raw.ACTIVITIES,
-            events,
-            kind=pl.repeat(kind, len(events), dtype=pl.String, eager=True),
-            device=col.indices(device),
-            stream=col.indices(stream),
-            correlation=col.ids([a.correlation for a in args]),
-            graph_node=col.ids([a.graph_node for a in args]),
-            grid=col.triples([a.grid for a in args]),
-            block=col.triples([a.block for a in args]),
-            registers=col.indices([a.registers for a in args]),
-            shared_bytes=col.indices([a.shared for a in args]),
-            occupancy=col.doubles([a.occupancy for a in args]) / 100,
-            bytes=col.indices([a.bytes for a in args]),
-            **_communication(args),
+    def _kernel(self, events: Events, start: Times, duration: Times, _: object) -> None:
+        self._activities("kernel", events, start, duration)
+
+    def _copy(self, events: Events, start: Times, duration: Times, _: object) -> None:
+        self._activities("copy", events, start, duration)
+
+    def _set(self, events: Events, start: Times, duration: Times, _: object) -> None:
+        self._activities("set", events, start, duration)
+
+    def _activities(self, kind: str, events: Events, start: Times, duration: Times) -> None:
+        args = [e.args or NO_ARGS for e in events]
+        device = [
+            a.device if a.device is not None else e.pid for a, e in zip(args, events, strict=True)
+        ]
+        stream = [
+            a.stream if a.stream is not None else e.tid for a, e in zip(args, events, strict=True)
+        ]
+        self.parts["activities"].append(
+            self._frame(
+                events,
+                start,
+                duration,
+                kind=pl.repeat(kind, len(events), dtype=pl.String, eager=True),
+                device=self._number("device", col.indices, device),
+                stream=self._number("stream", col.indices, stream),
+                correlation=self._number("correlation", col.ids, [a.correlation for a in args]),
+                external_id=self._external(args),
+                graph_node=col.ids([a.graph_node for a in args]),
+                grid=col.triples([a.grid for a in args]),
+                block=col.triples([a.block for a in args]),
+                registers=col.indices([a.registers for a in args]),
+                shared_bytes=col.indices([a.shared for a in args]),
+                occupancy=col.doubles([a.occupancy for a in args]) / 100,
+                bytes=col.indices([a.bytes for a in args]),
+                **_communication(args),
+            )
         )
 
-    def launches(self, events: Sequence[Event]) -> pl.DataFrame:
-        """Build runtime and driver calls."""
-        args = self.arguments(events, LaunchArgs)
-        return _frame(
-            raw.LAUNCHES,
-            events,
-            thread=self.thread(events),
-            correlation=col.ids([a.correlation for a in args]),
-            external_id=col.ids(
-                [a.external if a.external is not None else a.external_old for a in args]
-            ),
+    def _launches(self, events: Events, start: Times, duration: Times, _: object) -> None:
+        args = [e.args or NO_ARGS for e in events]
+        self.parts["launches"].append(
+            self._frame(
+                events,
+                start,
+                duration,
+                thread=self._threads(events),
+                correlation=self._number("correlation", col.ids, [a.correlation for a in args]),
+                external_id=self._external(args),
+            )
         )
 
-    def ops(self, events: Sequence[Event]) -> pl.DataFrame:
-        """Build framework operators."""
-        args = self.arguments(events, OperatorArgs)
-        return _frame(
-            raw.OPS,
-            events,
-            thread=self.thread(events),
-            sequence=col.indices([a.sequence for a in args]),
-            external_id=col.ids([a.external for a in args]),
-            forward_thread=col.ids([a.forward_thread for a in args]),
-            input_dims=col.texts(a.dims for a in args),
-            input_types=col.texts(a.types for a in args),
-            input_strides=col.texts(a.strides for a in args),
-            concrete_inputs=col.texts(a.concrete for a in args),
-            kernel_backend=col.words([a.kernel_backend for a in args]),
-            kernel_file=col.words([a.kernel_file for a in args]),
-            kernel_hash=col.words([a.kernel_hash for a in args]),
-            **_communication(args),
+    def _ops(self, events: Events, start: Times, duration: Times, category: str | None) -> None:
+        steps = {n for n in {e.name for e in events} if n and STEP.fullmatch(n)}
+        if steps:  # old recordings mark steps among the operators
+            mark = np.array([e.name in steps for e in events])
+            marks = [e for e, m in zip(events, mark, strict=True) if m]
+            self._ranges(marks, start[mark], duration[mark], category)
+            events = [e for e, m in zip(events, mark, strict=True) if not m]
+            start, duration = start[~mark], duration[~mark]
+        args = [e.args or NO_ARGS for e in events]
+        self.parts["ops"].append(
+            self._frame(
+                events,
+                start,
+                duration,
+                thread=self._threads(events),
+                sequence=col.indices([a.sequence for a in args]),
+                external_id=self._external(args),
+                forward_thread=col.ids([a.forward_thread for a in args]),
+                **self._inputs(args),
+                input_strides=self.texts.column(bytes(a.strides) for a in args),
+                concrete_inputs=self.texts.column(bytes(a.concrete) for a in args),
+                **_kernel_source(args),
+                **_communication(args),
+            )
         )
 
-    def host_ranges(self, events: Sequence[Event]) -> pl.DataFrame:
-        """Build annotations made on the host."""
-        args = self.arguments(events, OperatorArgs)
-        return _frame(
-            raw.RANGES,
-            events,
-            domain=pl.Series([range_domain(e.name or "") for e in events], dtype=pl.String),
-            thread=self.thread(events),
-            input_dims=col.texts(a.dims for a in args),
-            input_types=col.texts(a.types for a in args),
+    def _ranges(self, events: Events, start: Times, duration: Times, _: object) -> None:
+        args = [e.args or NO_ARGS for e in events]
+        domains = {n: range_domain(n or "") for n in {e.name for e in events}}
+        self.parts["ranges"].append(
+            self._frame(
+                events,
+                start,
+                duration,
+                domain=pl.Series([domains[e.name] for e in events], dtype=pl.String),
+                thread=self._threads(events),
+                **self._inputs(args),
+            )
         )
 
-    def device_ranges(self, events: Sequence[Event]) -> pl.DataFrame:
-        """Build annotations that the profiler mirrors onto streams."""
-        return _frame(
-            raw.RANGES,
-            events,
-            domain=pl.repeat("device", len(events), dtype=pl.String, eager=True),
-            device=col.indices([e.pid for e in events]),
-            stream=col.indices([e.tid for e in events]),
+    def _device_ranges(
+        self, events: Events, start: Times, duration: Times, category: str | None
+    ) -> None:
+        domain = "device" if category == "gpu_user_annotation" else str(category)
+        args = [e.args or NO_ARGS for e in events]
+        stream = [
+            a.stream if a.stream is not None else e.tid for a, e in zip(args, events, strict=True)
+        ]
+        self.parts["ranges"].append(
+            self._frame(
+                events,
+                start,
+                duration,
+                domain=pl.repeat(domain, len(events), dtype=pl.String, eager=True),
+                device=col.indices([e.pid for e in events]),
+                stream=col.indices(stream),
+            )
         )
 
-    def modules(self, events: Sequence[Event]) -> pl.DataFrame:
-        """Build the calls of `nn.Module`s among the Python frames."""
-        chosen = [e for e in events if e.name and e.name.startswith(MODULE)]
-        return _frame(raw.MODULES, chosen, thread=self.thread(chosen))
+    def _mtia(self, events: Events, start: Times, duration: Times, category: str | None) -> None:
+        kinds = np.array([MTIA_HARDWARE.get(e.name, "kernel") for e in events])
+        for kind in np.unique(kinds).tolist():
+            at = np.flatnonzero(kinds == kind)
+            chosen = [events[i] for i in at.tolist()]
+            if kind == "wait":
+                self._device_ranges(chosen, start[at], duration[at], category)
+                continue
+            for e in chosen:
+                if e.args is not None:
+                    e.args.bytes = e.args.dma_size
+            self._activities(kind, chosen, start[at], duration[at])
 
-    def memory(self, events: Sequence[Event]) -> pl.DataFrame:
+    def _frames(self, events: Events, start: Times, duration: Times, _: object) -> None:
+        """Keep the calls of modules, and when frames begin and end; the rest has its own pass."""
+        self._threads(events)
+        self.parts["frame_times"].append(_bounds(start, duration))
+        at = [i for i, e in enumerate(events) if e.name and e.name.startswith(MODULE)]
+        if at:
+            chosen = [events[i] for i in at]
+            part = self._frame(chosen, start[at], duration[at], thread=self._threads(chosen))
+            self.parts["modules"].append(part)
+
+    def _span(self, _: Events, start: Times, duration: Times, __: object) -> None:
+        self.parts["spans"].append(pl.DataFrame({"start_ns": start, "dur_ns": duration}))
+
+    def _other(self, events: Events, start: Times, duration: Times, category: str | None) -> None:
+        """Keep what has no category that we know, until process names tell what it is."""
+        args = [e.args or NO_ARGS for e in events]
+        self.parts["other"].append(
+            self._frame(
+                events,
+                start,
+                duration,
+                domain=pl.repeat(category, len(events), dtype=pl.String, eager=True),
+                thread=self._threads(events),
+                pid=self.pids.column(e.pid for e in events),
+                tid=col.ints([e.tid for e in events]),
+                correlation=col.ids([a.connection for a in args]),
+                task_type=col.words([a.task_type for a in args]),
+                comm_in=col.indices([a.count for a in args]),
+                comm_dtype=col.words([a.data_type for a in args]),
+            )
+        )
+
+    def _memory(self, events: Events, at: Times) -> pl.DataFrame:
         """Build allocations and frees; those without a size are left out."""
-        args = self.arguments(events, MemoryArgs)
-        start, _ = starts_and_durations(events)
-        on_device = [a.device if a.device_type == DEVICE_MEMORY else None for a in args]
+        args = [e.args or NO_ARGS for e in events]
+        on_device = [a.device_id if a.device_type == DEVICE_MEMORY else None for a in args]
         frame = pl.DataFrame(
             {
-                "t_ns": start,
+                "t_ns": at,
                 "device": col.indices(on_device),
                 "address": pl.Series([_address(a.address) for a in args], dtype=pl.UInt64),
-                "bytes": col.ints([a.bytes for a in args]),
+                "bytes": col.ints([a.size for a in args]),
                 "total_allocated": col.indices([a.allocated for a in args]),
                 "total_reserved": col.indices([a.reserved for a in args]),
-                "thread": self.thread(events),
+                "thread": self._threads(events),
             }
         )
-        return frame.cast(raw.MEMORY, strict=False).filter(pl.col("bytes").is_not_null())  # type: ignore[arg-type]
+        return frame.filter(pl.col("bytes").is_not_null())
 
-    def frames(self, events: Sequence[Event]) -> Callable[[int, int], pl.DataFrame]:
-        """Hold Python calls back; the result builds them, given base and origin in ns."""
-        thread = self.thread(events)
-        return lambda base, origin: _frames(events, thread, base - origin)
+    # -- columns -----------------------------------------------------------------------------
+
+    def _frame(self, events: Events, start: Times, duration: Times, **more: Any) -> pl.DataFrame:
+        names = self.names.column(e.name or "" for e in events)
+        return pl.DataFrame({"name": names, "start_ns": start, "dur_ns": duration, **more})
+
+    def _threads(self, events: Events) -> pl.Series:
+        codes = self.threads
+        numbers = [codes[e.pid, e.tid] for e in events]
+        return pl.Series(numbers, dtype=pl.Int32)
+
+    def _external(self, args: Sequence[Args]) -> pl.Series:
+        return col.ids([a.external if a.external is not None else a.external_old for a in args])
+
+    def _inputs(self, args: Sequence[Args]) -> dict[str, pl.Series]:
+        return {
+            "input_dims": self.texts.column(bytes(a.dims) or bytes(a.dims_old) for a in args),
+            "input_types": self.texts.column(bytes(a.types) for a in args),
+        }
+
+    def _number(
+        self, field: str, make: Callable[[Sequence[Any]], pl.Series], values: list[Any]
+    ) -> pl.Series:
+        """Make a column of numbers, and count the values that are none."""
+        column = make(values)
+        if column.null_count() > values.count(None):
+            text = sum(1 for v in values if v is not None and col.as_int(v) is None)
+            if text:
+                self.misfits[field] += text
+        return column
 
 
 def _plain(value: object) -> int | str:
@@ -176,7 +359,23 @@ def _address(value: object) -> int | None:
     return value if isinstance(value, int) and 0 <= value < 2**64 else None
 
 
-def _communication(args: Sequence[CommunicationArgs]) -> dict[str, pl.Series]:
+def _bounds(start: Times, duration: Times) -> pl.DataFrame:
+    """Keep one row for the earliest and one for the latest of many frames."""
+    keep = [] if not len(start) else [int(start.argmin()), int((start + duration).argmax())]
+    return pl.DataFrame({"start_ns": start[keep], "dur_ns": duration[keep]})
+
+
+def _kernel_source(args: Sequence[Args]) -> dict[str, pl.Series]:
+    if all(a.kernel_file is None and a.kernel_backend is None for a in args):
+        return {}
+    return {
+        "kernel_backend": col.words([a.kernel_backend for a in args]),
+        "kernel_file": col.words([a.kernel_file for a in args]),
+        "kernel_hash": col.words([a.kernel_hash for a in args]),
+    }
+
+
+def _communication(args: Sequence[Args]) -> dict[str, pl.Series]:
     if all(a.comm_name is None and a.comm_group is None for a in args):
         return {}
     return {
@@ -189,46 +388,3 @@ def _communication(args: Sequence[CommunicationArgs]) -> dict[str, pl.Series]:
         "comm_in": col.indices([a.comm_in for a in args]),
         "comm_out": col.indices([a.comm_out for a in args]),
     }
-
-
-def _frame(
-    wanted: dict[str, pl.DataType], events: Sequence[Event], **series: pl.Series | NDArray[np.int64]
-) -> pl.DataFrame:
-    start, duration = starts_and_durations(events)
-    given = {"name": col.names(events), "start_ns": start, "dur_ns": duration, **series}
-    n = len(events)
-    return pl.DataFrame(
-        {
-            name: pl.Series(name, given[name]).cast(dtype, strict=False)
-            if name in given
-            else pl.repeat(None, n, dtype=dtype, eager=True)
-            for name, dtype in wanted.items()
-        },
-        schema=wanted,
-    )
-
-
-def _frames(events: Sequence[Event], thread: pl.Series, shift: int) -> pl.DataFrame:
-    """Build the table of Python calls with their callers."""
-    start, duration = starts_and_durations(events)
-    args, _ = arguments(events, FrameArgs)
-    module = pl.Series([a.module is not None for a in args], dtype=pl.Boolean)
-    frame = pl.DataFrame(
-        {
-            "name": col.names(events),
-            "thread": thread,
-            "start_ns": start + shift,
-            "dur_ns": duration,
-            "py_id": col.ids([a.id for a in args]),
-            "py_parent": col.ids([a.parent for a in args]),
-            "is_module": module,
-        }
-    )
-    frame = frame.filter(pl.col("dur_ns") >= 0, pl.col("start_ns") >= 0).sort(
-        "start_ns", maintain_order=True
-    )
-    frame = frame.with_row_index("id")
-    callers = frame.select(pl.col("py_id").alias("py_parent"), pl.col("id").alias("parent"))
-    callers = callers.drop_nulls().unique("py_parent", keep="first")
-    frame = frame.join(callers, on="py_parent", how="left", maintain_order="left")
-    return frame.with_columns(module=pl.when("is_module").then(pl.col("name")))

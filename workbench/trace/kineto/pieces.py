@@ -1,0 +1,370 @@
+"""A file's text as lists of events, piece by piece: memory for one piece, whatever the file's size.
+
+The list of events is cut where one event may end and the next begin. A cut is proven by decoding:
+text that decodes as a list is balanced, so its end lies between two events of the outer list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Generic, NamedTuple
+
+import msgspec
+
+from workbench.errors import CutShortError, InputError, NotATraceError
+from workbench.trace.kineto import repair
+from workbench.trace.kineto.events import UNREADABLE, Event, Fields, Reader
+from workbench.trace.problems import Problem
+
+EVENT_LIMIT = 64 << 20
+"""Bytes of one event's text; more is no event."""
+HEADER_LIMIT = 64 << 20
+"""Bytes of text before the events, and after them."""
+PATIENCE = 16 << 20
+"""Bytes that are waited for when no cut can be found, before the text is taken for damaged."""
+_CUTS = 4
+_JOINED = 4
+_WINDOW = 1 << 16
+_SPACE = b" \t\r\n"
+_LIST = re.compile(rb'"traceEvents"\s*:\s*(\[?)')
+_FIRST_KEY = re.compile(rb'\s*\{\s*"([A-Za-z_]{1,20})"')
+_ANY_BOUNDARY = rb"\}(?=\s*,\s*\{)"
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+_LIST_END = re.compile(rb'\}\s*\](?=\s*(?:\}|,\s*"))')
+
+
+class Piece(NamedTuple, Generic[Fields]):
+    """Some events in file order, with the text that they came from."""
+
+    text: bytes
+    events: list[Event[Fields]]
+
+
+class EventLists(Generic[Fields]):
+    """Iterates over the events of a file; `header` and `problems` are known when it has ended."""
+
+    def __init__(self, stream: Iterator[bytes], reader: Reader[Fields], path: Path) -> None:
+        self._stream, self._reader, self._path = stream, reader, path
+        self._prefix: bytes | None = None
+        self._tail = b""
+        self._boundary = re.compile(_ANY_BOUNDARY)
+        self._ended = False
+        self._cut: str | None = None
+        self._repairs: Counter[str] = Counter()
+        self._dropped = 0
+        self._dropped_example = ""
+
+    def __iter__(self) -> Iterator[Piece[Fields]]:
+        """Yield the events in pieces."""
+        text = self._begin()
+        while not self._ended and (chunk := self._more()):
+            text += chunk
+            cut = self._last_boundary(text, len(text))
+            if not cut:
+                self._check_length(text)
+                continue
+            piece, text = self._decode(text[:cut], text[cut:])
+            if piece:
+                yield piece
+        if not self._ended:
+            piece, text = self._last(text)
+            yield piece
+        self._tail = self._rest(text)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the file ends in the middle."""
+        return self._cut is not None
+
+    @property
+    def header(self) -> bytes:
+        """Return the object around the events, with an empty list in their place."""
+        if self._prefix is None:
+            return b"{}"
+        return self._prefix + b"[]" + (b"}" if self.truncated else self._tail)
+
+    @property
+    def header_before(self) -> bytes:
+        """Return the same without what stands after the events."""
+        return b"{}" if self._prefix is None else self._prefix + b"[]}"
+
+    @property
+    def lost(self) -> int:
+        """How many members of the list could not be read as events."""
+        return self._dropped + self._reader.unreadable
+
+    def check_not_empty(self, events: int) -> None:
+        """Refuse a file of which damage has left no event at all."""
+        if events or not (self.lost or self._cut):
+            return
+        what = "ends early, before its first whole event" if self._cut else "holds no whole event"
+        raise InputError(f"{self._path} {what}; record it again or copy it whole.")
+
+    def problems(self) -> Iterator[Problem]:
+        """Return what was met while cutting and decoding."""
+        if self._cut is not None:
+            effect = "the file ends early; what came before is read, and totals are partial"
+            yield Problem("cut_short", 1, self._cut, effect)
+        for code, count in self._repairs.items():
+            example = f"{self._path.name}: {count} found"
+            yield Problem(code, count, example, repair.REPAIRS[code])
+        if self.lost:
+            example = self._dropped_example or "a member of traceEvents that is no object"
+            effect = "these events can't be read and are in no total"
+            yield Problem("unreadable_event", self.lost, example, effect)
+        if self._prefix is None and self._tail.strip(_SPACE):
+            example = self._tail[:40].decode(errors="replace")
+            effect = "text after the end of the events isn't read"
+            yield Problem("trailing_text", 1, example, effect)
+
+    # -- the stream --------------------------------------------------------------------------
+
+    def _more(self) -> bytes:
+        if self._cut is not None:
+            return b""
+        try:
+            return next(self._stream, b"")
+        except CutShortError as error:
+            self._cut = str(error)
+            return b""
+
+    def _begin(self) -> bytes:
+        """Read up to the first event; return the text from there on."""
+        text = self._more().removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
+        while not text and (chunk := self._more()):
+            text = chunk.lstrip(_SPACE)
+        if text[:1] == b"[":
+            return self._from_first_event(text[1:])
+        if text[:1] != b"{":
+            raise InputError(f"{self._path} is no profiler trace: it starts with neither {{ nor [.")
+        at = 0
+        while True:
+            for found in _LIST.finditer(text, at):
+                if self._is_outermost(text[: found.end()], is_list=bool(found[1])):
+                    self._prefix = text[: found.end() - 1]
+                    return self._from_first_event(text[found.end() :])
+            at = max(0, len(text) - _WINDOW)
+            chunk = self._more() if len(text) < HEADER_LIMIT else b""
+            if not chunk:
+                raise self._no_events(text)
+            text += chunk
+
+    def _is_outermost(self, prefix: bytes, *, is_list: bool) -> bool:
+        """Say whether a `traceEvents` belongs to the outermost object and begins a list."""
+        if not is_list:
+            return False
+        for text in (prefix, repair.mend(prefix)[0]):
+            try:
+                msgspec.json.decode(text + b"]}", type=dict[str, msgspec.Raw])
+            except UNREADABLE:
+                continue
+            return True
+        return False
+
+    def _no_events(self, text: bytes) -> InputError:
+        path = self._path
+        if len(text) >= HEADER_LIMIT:
+            limit = HEADER_LIMIT >> 20
+            return NotATraceError(f"{path} has no traceEvents in its first {limit} MiB.")
+        try:
+            fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        except RecursionError:
+            return InputError(f"{path} nests too deeply to be a trace, so it isn't read.")
+        except UNREADABLE as e:
+            what = "ends early" if "truncated" in str(e) else f"is broken JSON ({_plain(e)})"
+            return InputError(f"{path} {what}; record it again or copy it whole.")
+        if fields.get("traceEvents", b"null") == b"null":
+            return NotATraceError(f"{path} is no profiler trace: it has no traceEvents.")
+        return InputError(f"{path} is no profiler trace: its traceEvents is no array.")
+
+    def _from_first_event(self, text: bytes) -> bytes:
+        while not text.lstrip(_SPACE) and (chunk := self._more()):
+            text += chunk
+        if key := _FIRST_KEY.match(text):
+            self._boundary = re.compile(rb"\}(?=\s*,\s*\{\s*\"" + key[1] + rb'")')
+        return text
+
+    def _rest(self, text: bytes) -> bytes:
+        parts, size = [text], len(text)
+        while size < HEADER_LIMIT and (chunk := self._more()):
+            parts.append(chunk)
+            size += len(chunk)
+        return b"".join(parts)
+
+    def _check_length(self, text: bytes) -> None:
+        if len(text) > EVENT_LIMIT:
+            raise InputError(
+                f"{self._path} holds an event of over {EVENT_LIMIT >> 20} MiB, so it isn't read."
+            )
+
+    # -- cutting and decoding ----------------------------------------------------------------
+
+    def _last_boundary(self, text: bytes, end: int) -> int:
+        """Return where the last event before `end` stops that another one follows; 0 if none."""
+        window = _WINDOW
+        while True:
+            begin = max(0, end - window)
+            last = None
+            for last in self._boundary.finditer(text, begin, end):  # noqa: B007
+                pass
+            if last is not None:
+                return last.end()
+            if begin == 0:
+                return 0
+            window *= 8
+
+    def _decode(self, body: bytes, after: bytes) -> tuple[Piece[Fields] | None, bytes]:
+        """Decode a body of events; return them and the text that follows.
+
+        A cut at a wrong place leaves something open, so the decode says that text is missing: then
+        an earlier cut may do, or more text is waited for. Any other failure is damage.
+        """
+        body = body.lstrip(b"," + _SPACE)
+        cut = len(body)
+        for _ in range(_CUTS):
+            wrapped = b"[" + body[:cut] + b"]"
+            try:
+                return Piece(wrapped, self._reader.decode(wrapped)), body[cut:] + after
+            except UNREADABLE as error:
+                if end := self._end_of_list(error, wrapped, body[cut:] + after):
+                    self._ended = True
+                    return self._piece(wrapped[:end]), wrapped[end:-1] + body[cut:] + after
+                if "truncated" not in str(error):
+                    break
+            cut = self._last_boundary(body, cut - 1)
+            if not cut:
+                break
+        else:
+            cut = 0
+        if not cut and len(body) < PATIENCE:
+            return None, body + after
+        return self._salvage(body, after)
+
+    def _last(self, text: bytes) -> tuple[Piece[Fields], bytes]:
+        """Decode what is left at the end of the file."""
+        text = text.lstrip(b"," + _SPACE)
+        end = text.rfind(b"]") + 1
+        if end and self._is_tail(text[end:]):
+            wrapped = b"[" + text[:end]
+            try:
+                piece = Piece(wrapped, self._reader.decode(wrapped))
+            except UNREADABLE:
+                pass
+            else:
+                self._ended = True
+                return piece, text[end:]
+        open_end = text.rstrip(b"," + _SPACE)
+        wrapped = b"[" + open_end + b"]"
+        try:
+            piece = Piece(wrapped, self._reader.decode(wrapped))
+        except UNREADABLE as error:
+            if end := self._end_of_list(error, wrapped, b""):
+                self._ended = True
+                return self._piece(wrapped[:end]), wrapped[end:-1]
+            return self._salvage(text, b"")
+        self._note_open_end()
+        return piece, b""
+
+    def _piece(self, wrapped: bytes) -> Piece[Fields]:
+        return Piece(wrapped, self._reader.decode(wrapped))
+
+    def _note_open_end(self) -> None:
+        """Note a cut when an object stands around the list; a bare one may legally stay open."""
+        if self._prefix is not None and self._cut is None:
+            self._cut = f"{self._path.name} ends without closing its list of events"
+
+    def _salvage(self, body: bytes, after: bytes) -> tuple[Piece[Fields], bytes]:
+        """Mend a damaged body, and read its events one by one when that is not enough."""
+        mended, counts = repair.mend(body)
+        self._repairs += counts
+        wrapped = b"[" + mended + b"]"
+        try:
+            return Piece(wrapped, self._reader.decode(wrapped)), after
+        except UNREADABLE as error:
+            if end := self._end_of_list(error, wrapped, after):
+                self._ended = True
+                return self._piece(wrapped[:end]), wrapped[end:-1] + after
+        self._reader.as_text = True
+        events, rest = self._one_by_one(mended, after)
+        return Piece(b"", events), rest + after
+
+    def _one_by_one(self, text: bytes, after: bytes) -> tuple[list[Event[Fields]], bytes]:
+        """Read single events; one that stays unreadable, alone and joined to those after, is lost.
+
+        Joining undoes a cut between objects nested in an event.
+        """
+        ends = [m.start() + 1 for m in re.finditer(_ANY_BOUNDARY, text)] + [len(text)]
+        starts = [0, *ends[:-1]]
+        events: list[Event[Fields]] = []
+        i = 0
+        while i < len(starts):
+            for j in range(i, min(i + _JOINED, len(ends))):
+                member = text[starts[i] : ends[j]].lstrip(b"," + _SPACE)
+                event, rest = self._one(member, text[ends[j] :] + after)
+                if rest is not None:
+                    self._ended = True
+                    return [*events, *([event] if event else [])], rest + text[ends[j] :]
+                if event is not None:
+                    events.append(event)
+                    i = j
+                    break
+            else:
+                member = text[starts[i] : ends[i]]
+                if end := _LIST_END.search(member):
+                    tail = member[end.end() :] + text[ends[i] :]
+                    if self._is_tail(tail + after):  # the last event is damaged, not cut
+                        self._drop(member, is_last=False)
+                        self._ended = True
+                        return events, tail
+                self._drop(member, is_last=not after and i + 1 == len(starts))
+            i += 1
+        return events, b""
+
+    def _one(self, member: bytes, after: bytes) -> tuple[Event[Fields] | None, bytes | None]:
+        """Read one event; also return what follows the end of the list when it ends here."""
+        try:
+            return self._reader.one(member), None
+        except UNREADABLE as error:
+            found = _TRAILING.search(str(error))
+        at = int(found[1]) - 1 if found else 0
+        rest = member[at:].lstrip(_SPACE)
+        if found and rest[:1] == b"]" and self._is_tail(rest[1:] + after):
+            return self._one(member[:at], b"")[0], rest[1:]
+        return None, None
+
+    def _is_tail(self, text: bytes) -> bool:
+        """Say whether text can stand after the list of events, rather than inside of it."""
+        if self._prefix is None:
+            return text.lstrip(_SPACE)[:1] not in {b",", b"}", b"]"}
+        try:
+            msgspec.json.decode(b'{"":0' + text, type=dict[str, msgspec.Raw])
+        except UNREADABLE as error:
+            return "truncated" in str(error)
+        return True
+
+    def _end_of_list(self, error: BaseException, wrapped: bytes, after: bytes) -> int:
+        """Return where the list ends, when a decode failed for the text that follows it."""
+        found = _TRAILING.search(str(error))
+        if not found:
+            return 0
+        end = wrapped.rfind(b"]", 0, int(found[1]) - 1) + 1
+        return end if self._is_tail(wrapped[end:-1] + after) else 0
+
+    def _drop(self, member: bytes, *, is_last: bool) -> None:
+        member = member.lstrip(b"," + _SPACE)
+        if is_last and not member:
+            self._note_open_end()
+        elif is_last:
+            self._cut = self._cut or f"{self._path.name} ends inside an event"
+        else:
+            self._dropped += 1
+            self._dropped_example = (
+                self._dropped_example or member[:60].decode(errors="replace").strip()
+            )
+
+
+def _plain(error: BaseException) -> str:
+    return str(error).rstrip(".").replace("`", "'")
