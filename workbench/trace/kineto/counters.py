@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import polars as pl
 
 from workbench.trace import raw, times
 from workbench.trace.kineto import columns as col
-from workbench.trace.kineto.events import UNREADABLE, AnyArgs, Event
+from workbench.trace.kineto.events import UNREADABLE, AnyArgs
 
 PROFILER_RANGE = "cuda_profiler_range"
 _UNIT = re.compile(r"\(([^()]{1,12})\)\s*$")
@@ -25,11 +25,6 @@ class Counters:
         self.misfits = 0
         self._decoder = msgspec.json.Decoder(list[AnyArgs])
         self._one = msgspec.json.Decoder(AnyArgs)
-
-    @staticmethod
-    def concerns(complete: Sequence[Event[Any]]) -> bool:
-        """Say whether complete events hold counters in their args."""
-        return any(e.cat == PROFILER_RANGE for e in complete)
 
     def add(self, text: bytes) -> None:
         """Take the counters of one piece's text."""

@@ -17,7 +17,7 @@ from workbench.trace.kineto import columns as col
 from workbench.trace.kineto import pairs
 from workbench.trace.kineto.arguments import Args
 from workbench.trace.kineto.categories import CATEGORIES, MTIA_HARDWARE
-from workbench.trace.kineto.counters import Counters
+from workbench.trace.kineto.counters import PROFILER_RANGE, Counters
 from workbench.trace.kineto.events import Event, exact_ns, starts_and_durations
 from workbench.trace.kineto.pieces import Piece
 from workbench.trace.problems import Problem
@@ -58,14 +58,14 @@ class Builder:
         InexactTimesError
             Its times are doubles that lost digits; nothing of the piece has been taken.
         """
-        complete: list[Event[Args]] = []
+        complete: dict[str | None, list[Event[Args]]] = defaultdict(list)
         others: dict[str, list[Event[Args]]] = defaultdict(list)
         for e in piece.events:
             if e.ph == "X":
-                complete.append(e)
+                complete[e.cat].append(e)
             else:
                 others[e.ph].append(e)
-        start, duration = starts_and_durations(complete)
+        timed = [(c, events, *starts_and_durations(events)) for c, events in complete.items()]
         memory = [e for e in others.get("i", ()) if e.name == "[memory]"]
         memory_at = exact_ns(memory, "ts")
         edges = (
@@ -79,24 +79,22 @@ class Builder:
         for phase, items in others.items():
             if phase not in _IGNORED_PHASES and any(e.name is not None for e in items):
                 self.unread[phase] += len(items)
-        self.complete(complete, start, duration)
+        for category, events, start, duration in timed:
+            self._complete(category, events, start, duration)
         if memory:
             self.parts["memory"].append(self._memory(memory, memory_at))
-        if "C" in others or self.counters.concerns(complete):
+        if "C" in others or PROFILER_RANGE in complete:
             self.counters.add(piece.text)
 
-    def complete(self, events: list[Event[Args]], start: Times, duration: Times) -> None:
-        """Take complete events whose times are known."""
-        rows: dict[str | None, list[int]] = defaultdict(list)
-        for i, e in enumerate(events):
-            rows[e.cat].append(i)
-        for category, where in rows.items():
-            self.categories[category] += len(where)
-            table = CATEGORIES.get(category, "other")
-            chosen = [events[i] for i in where] if len(rows) > 1 else events
-            at = np.array(where)
-            build: Callable[[Events, Times, Times, str | None], None] = getattr(self, f"_{table}")
-            build(chosen, start[at], duration[at], category)
+    def _complete(
+        self, category: str | None, events: list[Event[Args]], start: Times, duration: Times
+    ) -> None:
+        """Take complete events of one category."""
+        self.categories[category] += len(events)
+        build: Callable[[Events, Times, Times, str | None], None] = getattr(
+            self, f"_{CATEGORIES.get(category, 'other')}"
+        )
+        build(events, start, duration, category)
 
     def close(self) -> list[Problem]:
         """Turn begin and end events into complete ones; say what has no partner."""
@@ -107,8 +105,11 @@ class Builder:
         is_begin = np.array([b for _, _, b in self._open], np.bool_)
         thread = self._threads(events)
         found = pairs.match(thread.to_numpy(), at, is_begin)
-        begun = [events[i] for i in found.begin]
-        self.complete(begun, at[found.begin], at[found.end] - at[found.begin])
+        duration = at[found.end] - at[found.begin]
+        for category in dict.fromkeys(events[i].cat for i in found.begin):
+            mine = np.array([events[i].cat == category for i in found.begin], np.bool_)
+            begun = [events[i] for i in found.begin[mine]]
+            self._complete(category, begun, at[found.begin[mine]], duration[mine])
         unfinished = [events[i].name or "" for i in found.unfinished]
         strays = [str(events[i].tid) for i in found.stray]
         self._open.clear()
@@ -272,7 +273,8 @@ class Builder:
 
     def _frames(self, events: Events, start: Times, duration: Times, _: object) -> None:
         """Keep the calls of modules, and when frames begin and end; the rest has its own pass."""
-        self._threads(events)
+        for thread in dict.fromkeys((e.pid, e.tid) for e in events):
+            _ = self.threads[thread]
         self.parts["frame_times"].append(_bounds(start, duration))
         at = [i for i, e in enumerate(events) if e.name and e.name.startswith(MODULE)]
         if at:
