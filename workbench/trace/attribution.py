@@ -13,9 +13,10 @@ import numpy as np
 import polars as pl
 
 from workbench import intervals
-from workbench.trace import families, host, nesting, phases, schema, steps
+from workbench.trace import host, nesting, phases, schema, steps
 from workbench.trace.collectives import collectives
 from workbench.trace.core import Trace
+from workbench.trace.families import classified, launch_kind
 from workbench.trace.nesting import NONE, Nested, Rows
 from workbench.trace.problems import Problem
 from workbench.trace.problems import table as problem_table
@@ -57,7 +58,7 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
     if by_time:
         start = activities["start_ns"].to_numpy()
         activities = activities.with_columns(step=steps.containing(host_steps, start))
-    linked = families.classified(activities).with_row_index("id")
+    linked = classified(activities).with_row_index("id")
     host_steps = steps.with_complete(linked, launches, launch_steps, host_steps, bare.recording)
     tables = {
         "activities": linked,
@@ -117,7 +118,7 @@ def _launches(launches: pl.DataFrame, ops: Nested) -> pl.DataFrame:
     """Order the calls, classify them and find the operator that each runs in."""
     launches = launches.sort("thread", "start_ns", maintain_order=True)
     names = launches["name"].unique().cast(pl.String)
-    kinds = {n: families.launch_kind(n) for n in names}
+    kinds = {n: launch_kind(n) for n in names}
     op = nesting.innermost(ops, launches["thread"].to_numpy(), launches["start_ns"].to_numpy())
     return launches.with_columns(
         id=pl.int_range(launches.height, dtype=schema.ID),
