@@ -22,6 +22,10 @@ SUBJECTS = {
         "workbench.analysis.steps:steps",
     ],
     "Phases": ["workbench.trace.phases:classifier"],
+    "Families": [
+        "workbench.trace.families:families",
+        "workbench.trace.families:classified",
+    ],
     "Windows": ["workbench.analysis.window:select"],
     "Summary and breakdown": [
         "workbench.analysis.summary:times",

@@ -3,6 +3,7 @@
 import csv
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import workbench as wb
@@ -64,6 +65,34 @@ def test_every_file_opens_or_is_refused_in_one_sentence_and_the_identities_hold(
         assert (trace.ops["self_ns"] >= 0).all(), path
         assert (trace.ops["self_ns"] <= trace.ops["dur_ns"]).all(), path
     assert opened > 90
+
+
+NO_FAMILIES = {
+    "nsys/cloverleaf_a100_schema3.13.sqlite": "a hydrodynamics code",
+    "kineto/h100_cuda_sync_after_fix.json.gz": "generated for a unit test: its kernel is 'Kernel'",
+    "kineto/h100_cuda_sync_before_fix.json.gz": "generated for a unit test: its kernel is 'Kernel'",
+    "hta/mtia_inference_rank0.json.gz": "names the packets of a command processor, not operators",
+}
+"""Besides the vector copy in rocm/, whose tables of counters are no traces."""
+
+
+def test_nearly_all_device_time_has_a_family(corpus):
+    looked_at = 0
+    for path in sorted((corpus / "traces").rglob("*")):
+        name = path.relative_to(corpus / "traces").as_posix()
+        if not path.is_file() or "expected" in path.parts or name in NO_FAMILIES:
+            continue
+        if path.suffix in {".csv", ".txt", ".md"}:
+            continue
+        trace = opened_or_refused(path)
+        if trace is None:
+            continue
+        rows = trace.activities.filter(pl.col("source") == "device")
+        assert not rows["family"].null_count(), name
+        known = rows.filter(pl.col("family") != "other")["dur_ns"].sum()
+        assert known >= 0.98 * rows["dur_ns"].sum(), name
+        looked_at += rows.height > 0
+    assert looked_at >= 44
 
 
 @pytest.mark.parametrize("name", ["h100_bert_small_inference", "mi300_qwen1.5_0.5b_inference"])

@@ -12,6 +12,7 @@ SCHEMA = {
     "rank": pl.Int32(),
     "device": pl.Int32(),
     "kind": schema.KIND,
+    "family": pl.String(),
     "name": pl.String(),
     "count": pl.Int64(),
     "total_ns": pl.Int64(),
@@ -32,12 +33,14 @@ def kernels(
     device: int | None = None,
     within: Range | None = None,
 ) -> pl.DataFrame:
-    """Return a row for each (rank, device, kind, name), by total time.
+    """Return a row for each (rank, device, kind, family, name), by total time.
 
     `total_ns` sums durations clipped to the window, so concurrent kernels count each; `share` is
     of the sum over all rows of the device. `count`, mean, median, min and max are of activities
     that start in the window. Under host execution a row is an operator name: `count` is of
-    distinct operators, the durations are those of their segments.
+    distinct operators, the durations are those of their segments. `family` is what the name says
+    of the work (`workbench.trace.families`): `other` for a kernel that the table does not know,
+    null for a host operator without work of its own.
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     frames = [_by_name(s) for s in chosen]
@@ -51,7 +54,7 @@ def _by_name(chosen: Selection) -> pl.DataFrame:
     thing = pl.coalesce("op", "id") if chosen.is_host else pl.col("id")
     grouped = (
         chosen.activities.with_columns(chosen.clipped_ns())
-        .group_by("kind", pl.col("name").cast(pl.String))
+        .group_by("kind", pl.col("family").cast(pl.String), pl.col("name").cast(pl.String))
         .agg(
             count=thing.filter(starts_inside).n_unique(),
             total_ns=pl.col("clipped_ns").sum(),
@@ -66,6 +69,7 @@ def _by_name(chosen: Selection) -> pl.DataFrame:
         pl.lit(chosen.rank, pl.Int32()).alias("rank"),
         pl.lit(chosen.device, pl.Int32()).alias("device"),
         "kind",
+        "family",
         "name",
         pl.col("count").cast(pl.Int64),
         "total_ns",

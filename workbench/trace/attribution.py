@@ -16,7 +16,7 @@ from workbench import intervals
 from workbench.trace import host, nesting, phases, schema, steps
 from workbench.trace.collectives import collectives
 from workbench.trace.core import Trace
-from workbench.trace.families import launch_kind
+from workbench.trace.families import classified, launch_kind
 from workbench.trace.nesting import NONE, Nested, Rows
 from workbench.trace.problems import Problem
 from workbench.trace.problems import table as problem_table
@@ -58,7 +58,7 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
     if by_time:
         start = activities["start_ns"].to_numpy()
         activities = activities.with_columns(step=steps.containing(host_steps, start))
-    linked = activities.with_row_index("id")
+    linked = classified(activities).with_row_index("id")
     host_steps = steps.with_complete(linked, launches, launch_steps, host_steps, bare.recording)
     tables = {
         "activities": linked,

@@ -53,7 +53,11 @@ TABLES: dict[str, dict[str, Column]] = {
     "activities": {
         "id": Column(ID, "row number"),
         "kind": Column(KIND, "what sort of work"),
-        "family": Column(NAME, "kernel family", "not classified yet"),
+        "family": Column(
+            NAME,
+            "family of data/families.toml; other: a kernel in none",
+            "host operator in none: a view, a node of autograd, a wrapper",
+        ),
         "name": Column(NAME, "kernel, copy or operator name"),
         "device": Column(pl.Int32(), "accelerator index", "host execution"),
         "stream": Column(pl.Int64(), "stream; host thread for host execution", UNKNOWN),

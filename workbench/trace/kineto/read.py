@@ -15,7 +15,6 @@ from workbench.intervals import Times
 from workbench.trace import container, raw
 from workbench.trace.attribution import attribute
 from workbench.trace.core import Trace, TraceMeta
-from workbench.trace.families import is_collective
 from workbench.trace.kineto import dialects
 from workbench.trace.kineto.arguments import Args
 from workbench.trace.kineto.categories import ACCELERATOR_CATEGORIES, UNREAD_ACTIVITY
@@ -147,15 +146,11 @@ def _tables(build: Builder, told: dialects.Told) -> Tables:
 
 
 def _name_collectives(activities: pl.DataFrame) -> pl.DataFrame:
-    """Mark kernels as collectives, by their own record first and by name second."""
-    names = activities["name"].unique()
-    by_name = [n for n in names.cast(pl.String) if is_collective(n)]
-    collective = pl.col("comm_name").is_not_null() | pl.col("name").cast(pl.String).is_in(by_name)
+    """Mark kernels as collectives by their own record; `attribution` does so by their names."""
+    recorded = pl.col("comm_name").is_not_null() & (pl.col("kind") == "kernel")
     kind = activities.schema["kind"]
     return activities.with_columns(
-        kind=pl.when(collective & (pl.col("kind") == "kernel"))
-        .then(pl.lit("collective", kind))
-        .otherwise(pl.col("kind"))
+        kind=pl.when(recorded).then(pl.lit("collective", kind)).otherwise(pl.col("kind"))
     )
 
 
