@@ -12,20 +12,24 @@ import re
 import sys
 from pathlib import Path
 
+import msgspec
 from isal import igzip
 
 IDS = rb'"(correlation|External id|Python id|Python parent id|Sequence number|Record function id)"'
 FIELD = re.compile(rb'("ts":\s*)(\d+)|(' + IDS + rb":\s*)(\d+)")
 TIME = re.compile(rb'"ts":\s*(\d+)')
-BEGIN = re.compile(rb'"traceEvents":\s*\[')
 ID_STRIDE = 10_000_000
+
+
+class Events(msgspec.Struct):
+    traceEvents: msgspec.Raw  # noqa: N815
 
 
 def grow(source: Path, target: Path, times: int) -> None:
     text = igzip.decompress(source.read_bytes())
-    begin = BEGIN.search(text).end()
-    end = text.rindex(b"]")
-    events = text[begin:end]
+    events = bytes(msgspec.json.decode(text, type=Events).traceEvents)[1:-1]
+    begin = text.index(events)
+    end = begin + len(events)
     stamps = [int(t) for t in TIME.findall(events)]
     latest = max(stamps)
     earliest = min(t for t in stamps if t > latest // 2)  # metadata events carry small ones

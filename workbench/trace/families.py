@@ -31,14 +31,17 @@ _LAUNCH_RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("graph_launch", re.compile(r"GraphLaunch")),
     (
         "launch",
-        re.compile(r"Launch(Cooperative|Device)?Kernel|LaunchCooperative"),
+        re.compile(
+            r"Launch(Cooperative|Device)?Kernel|LaunchCooperative|^Node@launch|^Hccl@|^runFunction"
+        ),
     ),
-    ("sync", re.compile(r"Synchronize")),
-    ("copy", re.compile(r"^(cuda|cu|hip)?Memcpy", re.IGNORECASE)),
+    ("sync", re.compile(r"Synchronize", re.IGNORECASE)),
+    ("copy", re.compile(r"^(cuda|cu|hip|.*aclrt|enqueueCommand )?Memcpy", re.IGNORECASE)),
     ("set", re.compile(r"^(cuda|cu|hip)?Memset", re.IGNORECASE)),
     ("malloc", re.compile(r"Malloc|Free|MemAlloc|MemCreate|MemMap|MemUnmap|MemRelease|HostAlloc")),
 )
-"""In order; by the names of the CUDA runtime and driver API and of HIP, which mirrors it."""
+"""In order; by the names of the CUDA runtime and driver API, of HIP, which mirrors it, of Ascend's
+CANN and of MTIA's runtime."""
 
 Kind = Literal["kernel", "operator"]
 MOST_REMEMBERED = 20_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
@@ -169,7 +170,7 @@ def exact_ns(events: Sequence[Any], name: str) -> Times:
     """Return one of the times of events that all came from one decode."""
     if not events:
         return np.empty(0, np.int64)
-    values = [getattr(e, name) for e in events]
+    values = list(map(attrgetter(name), events))
     if isinstance(events[0], TextEvent):
         return times.from_texts(values)
     ns = times.from_numbers(values)

@@ -21,7 +21,7 @@ from workbench.trace.problems import Problem
 
 EVENT_LIMIT = 64 << 20
 """Bytes of one event's text; more is no event."""
-HEADER_LIMIT = 64 << 20
+HEADER_LIMIT = 16 << 20
 """Bytes of text before the events, and after them."""
 PATIENCE = 16 << 20
 """Bytes that are waited for when no cut can be found, before the text is taken for damaged."""
@@ -59,20 +59,17 @@ class EventLists(Generic[Fields]):
 
     def __iter__(self) -> Iterator[Piece[Fields]]:
         """Yield the events in pieces."""
-        text = self._begin()
-        while not self._ended and (chunk := self._more()):
-            text += chunk
-            cut = self._last_boundary(text, len(text))
-            if not cut:
-                self._check_length(text)
-                continue
-            piece, text = self._decode(text[:cut], text[cut:])
+        rest, chunk = b"", self._begin()
+        while not self._ended and (following := self._more()):
+            piece, rest = self._clean(rest, chunk) or self._careful(rest + chunk)
+            chunk = following
             if piece:
                 yield piece
         if not self._ended:
-            piece, text = self._last(text)
+            piece, rest = self._last(rest + chunk)
+            chunk = b""
             yield piece
-        self._tail = self._rest(text)
+        self._tail = self._rest(rest + chunk)
 
     @property
     def truncated(self) -> bool:
@@ -215,6 +212,23 @@ class EventLists(Generic[Fields]):
             if begin == 0:
                 return 0
             window *= 8
+
+    def _clean(self, rest: bytes, chunk: bytes) -> tuple[Piece[Fields], bytes] | None:
+        """Decode up to the last boundary in a chunk, copying its text once; None if that fails."""
+        cut = self._last_boundary(chunk, len(chunk))
+        wrapped = b"".join((b"[", rest.lstrip(b"," + _SPACE), memoryview(chunk)[:cut], b"]"))
+        try:
+            return (Piece(wrapped, self._reader.decode(wrapped)), chunk[cut:]) if cut else None
+        except UNREADABLE:
+            return None
+
+    def _careful(self, text: bytes) -> tuple[Piece[Fields] | None, bytes]:
+        """Decode up to the last boundary of a text, whatever stands in the way."""
+        cut = self._last_boundary(text, len(text))
+        if not cut:
+            self._check_length(text)
+            return None, text
+        return self._decode(text[:cut], text[cut:])
 
     def _decode(self, body: bytes, after: bytes) -> tuple[Piece[Fields] | None, bytes]:
         """Decode a body of events; return them and the text that follows.
