@@ -95,8 +95,14 @@ class Reader(Generic[Fields]):
                 return self.decode(text)
             return self._lenient(text)
 
-    def one(self, text: bytes) -> Event[Fields]:
-        """Decode one event's text, with its times as text."""
+    def try_one(self, text: bytes) -> None:
+        """Raise what a decode of one event's text would raise, but for values of odd types."""
+        try:
+            self._one.decode(text)
+        except msgspec.ValidationError:
+            msgspec.json.decode(text)
+
+    def _event(self, text: bytes) -> Event[Fields]:
         try:
             return self._one.decode(text)
         except msgspec.ValidationError:
@@ -106,7 +112,7 @@ class Reader(Generic[Fields]):
         out = []
         for raw in msgspec.json.decode(text, type=list[Raw]):
             try:
-                out.append(self.one(bytes(raw)))
+                out.append(self._event(bytes(raw)))
             except UNREADABLE:
                 self.unreadable += 1
         return out

@@ -301,28 +301,29 @@ class EventLists(Generic[Fields]):
             if end := self._end_of_list(error, wrapped, after):
                 self._ended = True
                 return self._piece(wrapped[:end]), wrapped[end:-1] + after
-        self._reader.as_text = True
-        events, rest = self._one_by_one(mended, after)
-        return Piece(b"", events), rest + after
+        kept, rest = self._one_by_one(mended, after)
+        wrapped = b"[" + b",".join(kept) + b"]"
+        return self._piece(wrapped), rest + after
 
-    def _one_by_one(self, text: bytes, after: bytes) -> tuple[list[Event[Fields]], bytes]:
-        """Read single events; one that stays unreadable, alone and joined to those after, is lost.
+    def _one_by_one(self, text: bytes, after: bytes) -> tuple[list[bytes], bytes]:
+        """Find the events that can be read; one that can't, alone or joined to others, is lost.
 
         Joining undoes a cut between objects nested in an event.
         """
         ends = [m.start() + 1 for m in re.finditer(_ANY_BOUNDARY, text)] + [len(text)]
         starts = [0, *ends[:-1]]
-        events: list[Event[Fields]] = []
+        kept: list[bytes] = []
         i = 0
         while i < len(starts):
             for j in range(i, min(i + _JOINED, len(ends))):
                 member = text[starts[i] : ends[j]].lstrip(b"," + _SPACE)
                 event, rest = self._one(member, text[ends[j] :] + after)
+                if event:
+                    kept.append(event)
                 if rest is not None:
                     self._ended = True
-                    return [*events, *([event] if event else [])], rest + text[ends[j] :]
-                if event is not None:
-                    events.append(event)
+                    return kept, rest + text[ends[j] :]
+                if event:
                     i = j
                     break
             else:
@@ -332,22 +333,24 @@ class EventLists(Generic[Fields]):
                     if self._is_tail(tail + after):  # the last event is damaged, not cut
                         self._drop(member, is_last=False)
                         self._ended = True
-                        return events, tail
+                        return kept, tail
                 self._drop(member, is_last=not after and i + 1 == len(starts))
             i += 1
-        return events, b""
+        return kept, b""
 
-    def _one(self, member: bytes, after: bytes) -> tuple[Event[Fields] | None, bytes | None]:
-        """Read one event; also return what follows the end of the list when it ends here."""
+    def _one(self, member: bytes, after: bytes) -> tuple[bytes, bytes | None]:
+        """Return a member that is an event; also what follows the list when it ends here."""
         try:
-            return self._reader.one(member), None
+            self._reader.try_one(member)
         except UNREADABLE as error:
             found = _TRAILING.search(str(error))
+        else:
+            return member, None
         at = int(found[1]) - 1 if found else 0
         rest = member[at:].lstrip(_SPACE)
         if found and rest[:1] == b"]" and self._is_tail(rest[1:] + after):
             return self._one(member[:at], b"")[0], rest[1:]
-        return None, None
+        return b"", None
 
     def _is_tail(self, text: bytes) -> bool:
         """Say whether text can stand after the list of events, rather than inside of it."""
