@@ -149,6 +149,7 @@ def test_text_after_a_bare_list_is_named():
         (rb'["a\"b"]', rb'["a\"b"]', {}),
         (b'[inf, -Infinity,NaN ,"x: nan,"]', b'[null, null,null ,"x: nan,"]', {"bare_numbers": 3}),
         (b'["\xff"]', '["�"]'.encode(), {"bad_encoding": 1}),
+        (rb'["\ud800x", "\ud83d\ude00"]', rb'["\ufffdx", "\ud83d\ude00"]', {"bad_encoding": 1}),
         (b'{"a":\n nan\n}', b'{"a":\n null\n}', {"bare_numbers": 1}),
     ],
 )

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BARE = re.compile(rb"(?<=[:,\[])(\s*)[-+]?(?:inf(?:inity)?|nan)(?=\s*[,}\]])", re.IGNORECASE)
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 _LONE = re.compile(rb"\\(?![\"\\/bfnrt]|u[0-9a-fA-F]{4})")
 _BACKSLASH = re.compile(rb"\\(?!\")")
-_BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F].."
+)
 
 REPAIRS = {
     "control_characters": "escaped inside the names that held them; times are untouched",
@@ -50,6 +51,9 @@ def _string(token: bytes, counts: Counter[str]) -> bytes:
     if _CONTROL.search(token):
         token = _CONTROL.sub(lambda c: b"\\u%04x" % c[0][0], token)
         counts["control_characters"] += 1
+    if _LONE_SURROGATE.search(token):
+        token = _LONE_SURROGATE.sub(rb"\\ufffd", token)
+        counts["bad_encoding"] += 1
     return token
 
 
@@ -64,12 +68,3 @@ def _outside_strings(text: bytes) -> tuple[bytes, int]:
         count, at = count + n, found.end()
     between, n = _BARE.subn(rb"\1null", text[at:])
     return b"".join([*out, between]), count + n
-
-
-def members(text: bytes) -> Iterator[bytes]:
-    """Split the inside of a list of objects at every place where one object may follow another."""
-    at = 0
-    for found in _BETWEEN.finditer(text):
-        yield text[at : found.start() + 1]
-        at = found.end()
-    yield text[at:]
