@@ -13,6 +13,7 @@ from workbench.trace import container, raw, schema
 from workbench.trace.assemble import Threads, named_collectives, placed
 from workbench.trace.attribution import attribute
 from workbench.trace.core import Device, Trace, TraceMeta
+from workbench.trace.jsontext import NOTHING, Raw, Record, many, one
 from workbench.trace.problems import Problem
 from workbench.trace.rocprof import records, tables
 
@@ -68,15 +69,17 @@ class Builder:
     events: int = 0
     bad: dict[str, int] = field(default_factory=dict)
     unread: dict[str, int] = field(default_factory=dict)
+    elsewhere: int = 0
+    """Kernels and copies that ran on no GPU that the file describes."""
     parts: dict[str, list[pl.DataFrame]] = field(
         default_factory=lambda: {"activities": [], "launches": [], "ops": [], "ranges": []}
     )
 
     def add(self, number: int, process: records.Process) -> None:
         """Add one process's records."""
-        about = records.one(process.metadata, records.Metadata) or records.Metadata()
+        about = one(process.metadata, records.Metadata) or records.Metadata()
         self.processes.append(about)
-        strings = records.one(process.strings, records.Strings) or records.Strings()
+        strings = one(process.strings, records.Strings) or records.Strings()
         kinds = self._many("strings", strings.buffer_records, records.Kind)
         names = tables.Names(
             kinds,
@@ -90,33 +93,33 @@ class Builder:
         arrays = process.buffer_records
         dispatches = self._timed("kernel_dispatch", arrays, records.Dispatch)
         copies = self._timed("memory_copy", arrays, records.Copy)
-        activities = [tables.kernels(dispatches, names, agents), tables.copies(copies, names, agents)]
-        self.parts["activities"] += [
-            a.with_columns(process=pl.lit(number, pl.Int32())) for a in activities
-        ]
+        for made in (tables.kernels(dispatches, names, agents), tables.copies(copies, names, agents)):
+            known = made.filter(pl.col("device").is_not_null())
+            self.elsewhere += made.height - known.height
+            self.parts["activities"].append(known.with_columns(process=pl.lit(number, pl.Int32())))
         for kind in API:
             calls = tables.calls(self._timed(kind, arrays, records.Timed), names, thread)
             self.parts["launches"].append(calls.with_columns(process=pl.lit(number, pl.Int32())))
         markers = self._timed("marker_api", arrays, records.Timed)
         self.parts["ranges"].append(tables.markers(markers, names, thread))
         for kind in arrays.keys() - READ:
-            found, _ = records.many(arrays[kind], records.Raw)
+            found, _ = many(arrays[kind], Raw)
             if found:
                 self.unread[kind] = self.unread.get(kind, 0) + len(found)
                 self.events += len(found)
 
     def _many(
-        self, what: str, text: records.Raw, kind: type[records.Record]
-    ) -> list[records.Record]:
-        found, bad = records.many(text, kind)
+        self, what: str, text: Raw, kind: type[Record]
+    ) -> list[Record]:
+        found, bad = many(text, kind)
         if bad:
             self.bad[what] = self.bad.get(what, 0) + bad
         return found
 
     def _timed(
-        self, what: str, arrays: dict[str, records.Raw], kind: type[records.Record]
-    ) -> list[records.Record]:
-        found = self._many(what, arrays.get(what, records.NOTHING), kind)
+        self, what: str, arrays: dict[str, Raw], kind: type[Record]
+    ) -> list[Record]:
+        found = self._many(what, arrays.get(what, NOTHING), kind)
         self.events += len(found)
         return found
 
@@ -152,4 +155,7 @@ class Builder:
             Problem("unread_records", count, kind, "records of this kind are in no table")
             for kind, count in sorted(self.unread.items())
         ]
+        if self.elsewhere:
+            effect = "they name no GPU that the file describes, so they are left out of every total"
+            bad.append(Problem("unknown_agent", self.elsewhere, "a kernel or copy", effect))
         return bad + unread

@@ -1,4 +1,4 @@
-"""The records of rocprofv3's JSON, decoded; one that doesn't have the usual form is counted.
+"""The records of rocprofv3's JSON.
 
 Field names are those of rocprofiler-sdk's serialisation (source/lib/output/generateJSON.cpp and
 include/rocprofiler-sdk/cxx/serialization).
@@ -6,18 +6,12 @@ include/rocprofiler-sdk/cxx/serialization).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, TypeVar
-
 import msgspec
 
 from workbench.errors import InputError
+from workbench.trace.jsontext import NOTHING, UNREADABLE, Raw
 
-Raw = msgspec.Raw
-NOTHING = Raw(b"")
-UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 TOOL = "rocprofiler-sdk-tool"
-Record = TypeVar("Record")
 
 
 class Handle(msgspec.Struct, gc=False):
@@ -151,35 +145,3 @@ def processes(data: bytes, name: str) -> list[Process]:
     except UNREADABLE as e:
         raise InputError(f"{name} is no whole rocprofv3 JSON file: {e}.") from None
     return whole.get(TOOL, [])
-
-
-def one(raw: Raw, kind: type[Record]) -> Record | None:
-    """Decode an object; what has another form is None."""
-    try:
-        return msgspec.json.decode(raw, type=kind) if bytes(raw) else None
-    except UNREADABLE:
-        return None
-
-
-def many(raw: Raw, kind: type[Record]) -> tuple[list[Record], int]:
-    """Decode an array; return its records, and how many have another form and were left out."""
-    if not bytes(raw):
-        return [], 0
-    try:
-        return msgspec.json.decode(raw, type=list[kind]), 0  # type: ignore[valid-type]
-    except UNREADABLE:
-        found = list(_one_by_one(raw, kind))
-    return [r for r in found if r is not None], sum(r is None for r in found)
-
-
-def _one_by_one(raw: Raw, kind: type[Any]) -> Iterator[Any]:
-    try:
-        items = msgspec.json.decode(raw, type=list[Raw])
-    except UNREADABLE:
-        items = [raw]
-    decode = msgspec.json.Decoder(kind).decode
-    for item in items:
-        try:
-            yield decode(item)
-        except UNREADABLE:
-            yield None

@@ -85,7 +85,7 @@ def kernels(records: Sequence[Dispatch], names: Names, agents: Agents) -> pl.Dat
         block=_column(block, whole),
         registers=_ints([names.registers(k) for k in ids]).gather(which),
         shared_bytes=_ints([i.group_segment_size for i in info]),
-    ).filter(pl.col("device").is_not_null())
+    )
 
 
 def copies(records: Sequence[Copy], names: Names, agents: Agents) -> pl.DataFrame:
@@ -102,7 +102,7 @@ def copies(records: Sequence[Copy], names: Names, agents: Agents) -> pl.DataFram
         stream=_ints([r.stream_id.handle for r in records]),
         correlation=_correlations(records),
         bytes=_ints([r.bytes for r in records]),
-    ).filter(pl.col("device").is_not_null())
+    )
 
 
 def calls(records: Sequence[Timed], names: Names, thread: ThreadOf) -> pl.DataFrame:
