@@ -1,4 +1,4 @@
-"""JSON in which any part may have another form than it should: it reads as absent and is counted."""
+"""JSON in which any part may have another form than it should: it reads as absent, counted."""
 
 from __future__ import annotations
 

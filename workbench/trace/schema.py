@@ -185,7 +185,9 @@ TABLES: dict[str, dict[str, Column]] = {
     "dependencies": {
         "op": Column(ID, "row in ops"),
         "depends_on": Column(ID, "row in ops that comes first"),
-        "kind": Column(DEPENDENCY_KIND, "control: order alone; data: it reads what the other wrote"),
+        "kind": Column(
+            DEPENDENCY_KIND, "control: order alone; data: it reads what the other wrote"
+        ),
     },
     "problems": {
         "code": Column(pl.String(), "stable short name of the fault"),

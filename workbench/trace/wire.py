@@ -8,7 +8,7 @@ checked against what holds it (https://protobuf.dev/programming-guides/encoding)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,8 +83,18 @@ class Fields(NamedTuple):
 
     def of(self, number: int, wire: int) -> Fields:
         """Return the fields of one number, as far as they have the type that they should."""
-        chosen = (self.number == number) & (self.wire == wire)
-        return Fields(*(column[chosen] for column in self))
+        return self.where((self.number == number) & (self.wire == wire))
+
+    def where(self, chosen: NDArray[np.bool_]) -> Fields:
+        """Return some of the fields."""
+        return Fields(
+            self.message[chosen],
+            self.number[chosen],
+            self.wire[chosen],
+            self.value[chosen],
+            self.begin[chosen],
+            self.stop[chosen],
+        )
 
     def last(self, number: int, wire: int, messages: int, absent: int = 0) -> NDArray[np.int64]:
         """Return a field's value for each message, as int64; unsigned ones beyond wrap."""
@@ -110,9 +120,18 @@ def scan(data: bytes, begin: Places, stop: Places) -> Fields:
         rounds.append(found)
         more = at < stop[message]
         message, at = message[more], at[more]
-    if not rounds:
-        return Fields(*(np.empty(0, t) for t in (np.int64, np.uint64, np.uint8, np.uint64, np.int64, np.int64)))
-    return Fields(*(np.concatenate(column) for column in zip(*rounds, strict=True)))
+    return Fields(
+        _joined([r.message for r in rounds], np.int64),
+        _joined([r.number for r in rounds], np.uint64),
+        _joined([r.wire for r in rounds], np.uint8),
+        _joined([r.value for r in rounds], np.uint64),
+        _joined([r.begin for r in rounds], np.int64),
+        _joined([r.stop for r in rounds], np.int64),
+    )
+
+
+def _joined(columns: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, dtype), *columns])
 
 
 def _round(chars: NDArray[np.uint8], message: Places, at: Places) -> tuple[Fields, Places]:

@@ -72,7 +72,9 @@ def _product(shape: object) -> int | None:
     return count
 
 
-def _described(shapes: bytes, types: bytes, strides: bytes) -> tuple[str | None, str | None, str | None]:
+def _described(
+    shapes: bytes, types: bytes, strides: bytes
+) -> tuple[str | None, str | None, str | None]:
     kinds = one(Raw(types), list[str])
     dims = one(Raw(shapes), list[Any])
     if kinds is None or dims is None or len(kinds) != len(dims):

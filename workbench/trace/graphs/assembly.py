@@ -61,7 +61,7 @@ class Graph:
 
 
 def build(path: Path, form: str, graph: Graph, reader: str) -> Trace:
-    """Number the nodes in order of their ids, which is the order in which they began.
+    """Make the trace; nodes stand in order of their ids, which is that in which they began.
 
     A parent has a smaller id than its child; one that hasn't is none. `phase` and `step` follow
     from the tree as they do from times elsewhere: logical time runs over the ids.
@@ -198,7 +198,9 @@ def edges_of(ids: Sequence[int], lists: Sequence[Sequence[int]], kind: str) -> p
     counts = [len(x) for x in lists]
     return pl.DataFrame(
         {
-            "id": pl.Series(np.repeat(np.array(ids, object), counts).tolist(), dtype=pl.Int64, strict=False),
+            "id": pl.Series(
+                np.repeat(np.array(ids, object), counts).tolist(), dtype=pl.Int64, strict=False
+            ),
             "depends_on": pl.Series([d for x in lists for d in x], dtype=pl.Int64, strict=False),
             "kind": pl.repeat(kind, sum(counts), dtype=schema.DEPENDENCY_KIND, eager=True),
         }
@@ -207,7 +209,9 @@ def edges_of(ids: Sequence[int], lists: Sequence[Sequence[int]], kind: str) -> p
 
 def collectives_frame(rows: Sequence[dict[str, object]]) -> pl.DataFrame:
     """Make the collectives of a graph; what a row does not name is null."""
-    columns = {n: pl.String() if isinstance(t, pl.Categorical) else t for n, t in COLLECTIVES.items()}
+    columns = {
+        n: pl.String() if isinstance(t, pl.Categorical) else t for n, t in COLLECTIVES.items()
+    }
     made = pl.DataFrame(list(rows), schema=columns, strict=False)
     return made.with_columns(pl.col(n).cast(t) for n, t in COLLECTIVES.items())
 

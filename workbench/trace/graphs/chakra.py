@@ -19,7 +19,7 @@ from workbench.trace import container, wire
 from workbench.trace.assemble import Threads
 from workbench.trace.core import Trace
 from workbench.trace.graphs import chakra_nodes
-from workbench.trace.graphs.assembly import EDGES, build
+from workbench.trace.graphs.assembly import EDGES, Graph, build
 from workbench.trace.graphs.chakra_nodes import Attributes, Node
 from workbench.trace.jsontext import NOTHING, Raw
 from workbench.trace.wire import DELIMITED, FIXED32, FIXED64, VARINT
@@ -71,7 +71,7 @@ def _messages(data: bytes) -> _Messages:
     return _Messages(np.array(begins, np.int64), np.array(stops, np.int64))
 
 
-def _graph(data: bytes, messages: _Messages) -> chakra_nodes.Graph:
+def _graph(data: bytes, messages: _Messages) -> Graph:
     fields = wire.scan(data, messages.begin[1:], messages.stop[1:])
     count = len(messages.begin) - 1
     own = _attributes(data, fields.of(10, DELIMITED), count)

@@ -66,7 +66,9 @@ def read(path: Path) -> Trace:
         [_node(n) for n in found], pl.concat(edges), Threads(), pid=0, producer=said
     )
     if bad:
-        graph.problems.append(Problem("bad_record", bad, "nodes", "not of the usual form; left out"))
+        graph.problems.append(
+            Problem("bad_record", bad, "nodes", "not of the usual form; left out")
+        )
     return build(path, "chakra-json", graph, READER)
 
 

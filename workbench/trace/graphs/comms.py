@@ -79,7 +79,12 @@ def _positional(values: Sequence[Any]) -> dict[str, Any]:
     at = next((i for i, v in enumerate(values) if isinstance(v, str)), None)
     if at is None or at < 3:  # noqa: PLR2004  # sequence number, group and rank come before it
         return {}
-    return {"name": values[at], "rank": values[at - 1], "group": values[at - 2], "seq": values[at - 3]}
+    return {
+        "name": values[at],
+        "rank": values[at - 1],
+        "group": values[at - 2],
+        "seq": values[at - 3],
+    }
 
 
 def _count(value: object) -> int | None:
@@ -91,7 +96,7 @@ def _rank(said: Mapping[str, Any], own: object) -> int | None:
     start, stride = said.get("global_rank_start", 0), said.get("global_rank_stride", 1)
     if any(type(x) is not int or not 0 <= x < 2**31 for x in (own, start, stride)):
         return None
-    rank: int = start + stride * own  # type: ignore[operator]
+    rank: int = start + stride * own
     return rank if rank < 2**31 else None
 
 

@@ -111,10 +111,16 @@ def _graph(whole: Whole, nodes: list[Node], bad: int) -> Graph:
     )
     groups = _groups(nodes, inputs)
     found = comms.collectives(
-        [(s, i, o) for n, s, i, o in zip(nodes, said, inputs, outputs, strict=True) if n.name == comms.RECORD]
+        [
+            (s, i, o)
+            for n, s, i, o in zip(nodes, said, inputs, outputs, strict=True)
+            if n.name == comms.RECORD
+        ]
     )
     kinds = {k.decode() for v in (*inputs, *outputs) for _, k in _TENSOR.findall(bytes(v.values))}
-    problems = [Problem("bad_record", bad, "nodes", "not of the usual form, so left out")] if bad else []
+    problems = (
+        [Problem("bad_record", bad, "nodes", "not of the usual form, so left out")] if bad else []
+    )
     return Graph(
         nodes=made,
         edges=_data_dependencies(nodes, parents, inputs, outputs),
@@ -136,7 +142,9 @@ def _device_kind(kinds: set[str]) -> str:
 
 
 def _said(node: Node) -> dict[str, Any]:
-    flat = {n: v for n in ("rf_id", "seq_id", "tid", "fw_tid") if (v := getattr(node, n)) is not None}
+    flat = {
+        n: v for n in ("rf_id", "seq_id", "tid", "fw_tid") if (v := getattr(node, n)) is not None
+    }
     return {a.name: a.value for a in node.attrs} | flat
 
 
@@ -181,10 +189,11 @@ def _groups(nodes: list[Node], inputs: list[Values]) -> tuple[ProcessGroup, ...]
 def _data_dependencies(
     nodes: list[Node], parents: list[int | None], inputs: list[Values], outputs: list[Values]
 ) -> pl.DataFrame:
-    """Tie each node to the last one to end, before it began, with a tensor among its outputs that
-    it takes as input. Tensors are told apart by id, so a change through a view is not seen.
+    """Tie each node to those that made its inputs.
 
-    A node ends with the last one below it, so it never depends on one that encloses it.
+    For each tensor it takes, that is the last node to end, before it began, with the tensor among
+    its outputs. A node ends with the last one below it, so none depends on one that encloses it.
+    Tensors are told apart by id, so a change through a view is not seen.
     """
     row = {n.id: i for i, n in enumerate(nodes)}
     parent = np.array(

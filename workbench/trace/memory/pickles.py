@@ -11,7 +11,7 @@ deep one overruns the stack.
 from __future__ import annotations
 
 import io
-import pickle  # noqa: S403  # the machine below can look up no name
+import pickle
 import re
 from typing import Any, NoReturn
 
@@ -20,10 +20,15 @@ from workbench.errors import InputError, NotATraceError
 MOST_BYTES = 1 << 29
 MOST_CONTAINERS = 1 << 24
 """Lists and dicts, which cost a hundred times the byte that makes one. Raise both to read more."""
-_INT = rb"(?:K.|M..|J....|\x8a(?:\x00|\x01.|\x02..|\x03...|\x04.{4}|\x05.{5}|\x06.{6}|\x07.{7}|\x08.{8}|\x09.{9}))"
+_LONG = b"|".join(rb"\x8a" + bytes([n]) + rb".{%d}" % n for n in range(10))
+_INT = rb"(?:K.|M..|J....|" + _LONG + rb")"
 _TUPLE = rb"(?:\)|" + _INT + rb"\x85|" + _INT + _INT + rb"\x86|" + _INT * 3 + rb"\x87)"
 _PLAIN = re.compile(
-    rb"(?:" + _TUPLE + rb"|" + _INT + rb"|[N\x88\x89]|G.{8}|[\]}(aesu]|h.|j....|q.|\x94|\x95.{8})*+",
+    rb"(?:"
+    + _TUPLE
+    + rb"|"
+    + _INT
+    + rb"|[N\x88\x89]|G.{8}|[\]}(aesu]|h.|j....|q.|\x94|\x95.{8})*+",
     re.DOTALL,
 )
 """Opcodes of fixed length: whole numbers and tuples of them, None, true, false, a double, list,
@@ -69,8 +74,9 @@ def plain(data: bytes, name: str) -> Any:
     """
     if len(data) > MOST_BYTES or data.count(b"]") + data.count(b"}") > MOST_CONTAINERS:
         raise InputError(
-            f"{name} is a pickle of {len(data) >> 20} MiB, more than is read; take a shorter history "
-            "(max_entries), or raise MOST_BYTES and MOST_CONTAINERS in workbench.trace.memory.pickles."
+            f"{name} is a pickle of {len(data) >> 20} MiB, more than is read; record a shorter "
+            "history (max_entries), or raise MOST_BYTES and MOST_CONTAINERS in "
+            "workbench.trace.memory.pickles."
         )
     _check(data, name)
     try:

@@ -1,4 +1,4 @@
-"""torch's memory snapshot (`torch.cuda.memory._snapshot`, `_dump_snapshot`): a pickle of plain data.
+"""torch's memory snapshot (`torch.cuda.memory._dump_snapshot`): a pickle of plain data.
 
 The state at the end is `segments`; the history, when it was recorded, is `memory`.
 """
@@ -52,7 +52,9 @@ def read(path: Path) -> Trace:
     found = plain(data, str(path))
     whole = {"segments": found} if isinstance(found, list) else found
     if not isinstance(whole, dict) or not isinstance(whole.get("segments"), list):
-        raise NotATraceError(f"{path} is a pickle, but no torch memory snapshot: it has no segments.")
+        raise NotATraceError(
+            f"{path} is a pickle, but no torch memory snapshot: it has no segments."
+        )
     segments = _segments(whole["segments"])
     events = _events(whole.get("device_traces"), most=len(data))
     memory = _memory(events, segments)
@@ -109,7 +111,9 @@ def _segments(items: object) -> pl.DataFrame:
         "active": "active_size",
         "requested": "requested_size",
     }
-    columns = {n: pl.Series(_ints(segments, k), dtype=pl.Int64, strict=False) for n, k in sizes.items()}
+    columns = {
+        n: pl.Series(_ints(segments, k), dtype=pl.Int64, strict=False) for n, k in sizes.items()
+    }
     made = frame(
         schema.polars_schema("segments"),
         device=_series(_ints(segments, "device"), pl.Int32()),
@@ -172,7 +176,8 @@ def _memory(events: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
     )
     delta = _deltas()
     end = segments.group_by("device").agg(
-        end_allocated=pl.coalesce("requested", "allocated").sum(), end_reserved=pl.col("bytes").sum()
+        end_allocated=pl.coalesce("requested", "allocated").sum(),
+        end_reserved=pl.col("bytes").sum(),
     )
     changes = known.with_columns(bytes=delta.allocated, reserved=delta.reserved)
     ended = changes.join(end, on="device", how="left", maintain_order="left").with_columns(
@@ -241,7 +246,9 @@ def _ranges(items: object, first: int) -> pl.DataFrame:
             begin = begins.pop()
             span = {"start_ns": begin * NS_PER_US - first, "dur_ns": (at - begin) * NS_PER_US}
             rows.append({"name": name, "domain": "user", "device": device, **span})
-    part = pl.DataFrame(rows, schema={n: _RANGES[n] for n in ("name", "domain", "device", "start_ns", "dur_ns")})
+    part = pl.DataFrame(
+        rows, schema={n: _RANGES[n] for n in ("name", "domain", "device", "start_ns", "dur_ns")}
+    )
     return part.sort("start_ns", maintain_order=True).with_row_index("id")
 
 

@@ -70,7 +70,9 @@ def read(path: Path) -> Trace:
         events=len(rows),
         device_reason=_REASON,
     )
-    return assemble(meta, {"memory": memory}, _problems(every.height - good.height), "torch memory timeline")
+    return assemble(
+        meta, {"memory": memory}, _problems(every.height - good.height), "torch memory timeline"
+    )
 
 
 def _memory(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:

@@ -50,7 +50,10 @@ def read(path: Path) -> Trace:
     )
     bare = raw.RawTrace(
         meta=meta,
-        **ready.tables,
+        activities=ready.tables["activities"],
+        launches=ready.tables["launches"],
+        ops=ready.tables["ops"],
+        ranges=ready.tables["ranges"],
         memory=raw.empty(raw.MEMORY),
         recording=ready.recording,
         accelerator=True,
@@ -93,7 +96,10 @@ class Builder:
         arrays = process.buffer_records
         dispatches = self._timed("kernel_dispatch", arrays, records.Dispatch)
         copies = self._timed("memory_copy", arrays, records.Copy)
-        for made in (tables.kernels(dispatches, names, agents), tables.copies(copies, names, agents)):
+        for made in (
+            tables.kernels(dispatches, names, agents),
+            tables.copies(copies, names, agents),
+        ):
             known = made.filter(pl.col("device").is_not_null())
             self.elsewhere += made.height - known.height
             self.parts["activities"].append(known.with_columns(process=pl.lit(number, pl.Int32())))
@@ -108,23 +114,19 @@ class Builder:
                 self.unread[kind] = self.unread.get(kind, 0) + len(found)
                 self.events += len(found)
 
-    def _many(
-        self, what: str, text: Raw, kind: type[Record]
-    ) -> list[Record]:
+    def _many(self, what: str, text: Raw, kind: type[Record]) -> list[Record]:
         found, bad = many(text, kind)
         if bad:
             self.bad[what] = self.bad.get(what, 0) + bad
         return found
 
-    def _timed(
-        self, what: str, arrays: dict[str, Raw], kind: type[Record]
-    ) -> list[Record]:
+    def _timed(self, what: str, arrays: dict[str, Raw], kind: type[Record]) -> list[Record]:
         found = self._many(what, arrays.get(what, NOTHING), kind)
         self.events += len(found)
         return found
 
     def _agents(self, agents: Sequence[records.Agent]) -> dict[int, int]:
-        """Number the GPUs as the tool does, or in order where it doesn't."""
+        """Give each GPU the number that the tool gives it, or its place where there is none."""
         gpus = [a for a in agents if a.type == GPU]
         own = [a.logical_node_type_id for a in gpus]
         known = len(set(own)) == len(own) and all(0 <= n < 2**31 for n in own)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -68,7 +68,7 @@ def kernels(records: Sequence[Dispatch], names: Names, agents: Agents) -> pl.Dat
     which = pl.Series([number[i.kernel_id] for i in info], dtype=pl.UInt32)
     block = _triples([i.workgroup_size for i in info])
     items = _triples([i.grid_size for i in info])
-    whole = (block > 0).all(axis=1) & (items > 0).all(axis=1)
+    whole = np.all((block > 0) & (items > 0), axis=1)
     grid = -(-items // np.where(block > 0, block, 1))
     streams = [r.stream_id.handle for r in records]
     if not any(streams):  # no call said which stream: the hardware queue is what is known
@@ -89,10 +89,8 @@ def kernels(records: Sequence[Dispatch], names: Names, agents: Agents) -> pl.Dat
 
 
 def copies(records: Sequence[Copy], names: Names, agents: Agents) -> pl.DataFrame:
-    """Build copies; one between a host and a GPU counts to the GPU, one between two to its source."""
-    device = [
-        agents.get(r.src_agent_id.handle, agents.get(r.dst_agent_id.handle)) for r in records
-    ]
+    """Build copies; one with a host counts to the GPU, one between two GPUs to its source."""
+    device = [agents.get(r.src_agent_id.handle, agents.get(r.dst_agent_id.handle)) for r in records]
     return _timed(
         raw.ACTIVITIES,
         records,
@@ -157,6 +155,6 @@ def _triples(sizes: Sequence[Dim3]) -> NDArray[np.int64]:
     return fits
 
 
-def _column(triples: NDArray[np.int64], good: NDArray[np.bool_]) -> pl.Series:
+def _column(triples: NDArray[np.int64], good: Any) -> pl.Series:
     column = pl.Series(triples.astype(np.int32), dtype=pl.Array(pl.Int32, 3))
     return pl.select(pl.when(pl.Series(good)).then(column)).to_series()

@@ -58,7 +58,6 @@ def read(path: Path) -> Trace:
     found = tables.split(events, space, threads)
     aggregated = int(events["aggregated"].sum())
     ready = placed(found | {"activities": named_collectives(found["activities"])})
-    frames = ready.tables.pop("frames")
     devices = _devices(space.planes)
     start, producer = _started(space.planes)
     meta = TraceMeta(
@@ -74,13 +73,16 @@ def read(path: Path) -> Trace:
     )
     bare = raw.RawTrace(
         meta=meta,
-        **ready.tables,
+        activities=ready.tables["activities"],
+        launches=ready.tables["launches"],
+        ops=ready.tables["ops"],
+        ranges=ready.tables["ranges"],
         memory=raw.empty(raw.MEMORY),
         recording=ready.recording,
         accelerator=bool(devices),
         problems=[*ready.problems, *_aggregated(aggregated)],
     )
-    return attribute(bare, partial(_frames, frames), reader="XPlane")
+    return attribute(bare, partial(_frames, ready.tables["frames"]), reader="XPlane")
 
 
 def _events(space: Space) -> pl.DataFrame:

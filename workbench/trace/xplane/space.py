@@ -114,7 +114,11 @@ class _Values:
         self._ref = fields.last(7, VARINT, count, absent=-1)
         text = fields.of(5, DELIMITED)
         self._text = dict(
-            zip(text.message.tolist(), zip(text.begin.tolist(), text.stop.tolist(), strict=True), strict=True)
+            zip(
+                text.message.tolist(),
+                zip(text.begin.tolist(), text.stop.tolist(), strict=True),
+                strict=True,
+            )
         )
 
     def ints(self, stats: pl.DataFrame) -> pl.Series:

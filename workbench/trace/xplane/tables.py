@@ -19,6 +19,8 @@ from workbench.trace.xplane.space import Space
 _STREAM, _OPS_LINE = "Stream #", "XLA Ops"
 _PYTHON = "$"
 _DETAIL = re.compile(r"(\w+):([\d,]+)")
+_NUMBER = re.compile(r"[0-9]{1,15}")
+_TRIPLE = re.compile(r"([0-9]{1,9}),([0-9]{1,9}),([0-9]{1,9})")
 _FRAMES = {n: schema.TABLES["frames"][n].dtype for n in ("name", "thread", "start_ns", "dur_ns")}
 
 
@@ -35,7 +37,9 @@ def split(events: pl.DataFrame, space: Space, threads: Threads) -> dict[str, pl.
     )
     on_device = on_device.with_columns(
         work=is_work,
-        stream=pl.Series([x.id for x in space.lines] or [0], dtype=pl.Int64).gather(on_device["line"]),
+        stream=pl.Series([x.id for x in space.lines] or [0], dtype=pl.Int64).gather(
+            on_device["line"]
+        ),
     )
     is_call = pl.col("correlation_id").is_not_null()
     is_frame = pl.col("name").str.starts_with(_PYTHON) & ~is_call
@@ -54,7 +58,9 @@ def split(events: pl.DataFrame, space: Space, threads: Threads) -> dict[str, pl.
         "launches": _launches(calls),
         "ops": pl.concat([_ops(own), _xla_ops(calls)]),
         "ranges": pl.concat(ranges),
-        "frames": _of(on_host.filter(is_frame), _FRAMES, name=pl.col("name").str.strip_prefix(_PYTHON)),
+        "frames": _of(
+            on_host.filter(is_frame), _FRAMES, name=pl.col("name").str.strip_prefix(_PYTHON)
+        ),
     }
 
 
@@ -112,13 +118,12 @@ def _details(texts: pl.Series) -> pl.DataFrame:
 
 def _told(said: dict[str, str]) -> dict[str, object]:
     def number(*keys: str) -> int | None:
-        found = [int(said[k]) for k in keys if k in said and said[k].isdigit() and len(said[k]) < 16]  # noqa: PLR2004
+        found = [int(said[k]) for k in keys if _NUMBER.fullmatch(said.get(k, ""))]
         return sum(found) if found else None
 
     def triple(key: str) -> list[int] | None:
-        parts = said.get(key, "").split(",")
-        whole = len(parts) == 3 and all(p.isdigit() and 0 < len(p) < 10 for p in parts)  # noqa: PLR2004
-        return [int(p) for p in parts] if whole else None
+        whole = _TRIPLE.fullmatch(said.get(key, ""))
+        return [int(x) for x in whole.groups()] if whole else None
 
     occupancy = number("occ_pct")
     return {
@@ -153,8 +158,9 @@ def _xla_ops(calls: pl.DataFrame) -> pl.DataFrame:
     modules = _runs(runs.with_columns(turn=turn), "turn")
     return pl.concat(
         [
-            _of(runs.drop_nulls("hlo_op"), raw.OPS, name=pl.col("hlo_op")),
+            # of two with equal times the first encloses the other
             _of(modules.drop_nulls("hlo_module"), raw.OPS, name=pl.col("hlo_module")),
+            _of(runs.drop_nulls("hlo_op"), raw.OPS, name=pl.col("hlo_op")),
         ]
     )
 
