@@ -44,7 +44,8 @@ def ops(
     of host nodes count as host time, those of device nodes as device time; the rest is null.
     """
     frames = []
-    found = select(source, window=window, step=step)
+    timed = any(t.meta.timed for t in source.ranks)
+    found = select(source, window=window, step=step if timed else None)
     for trace in source.ranks:
         chosen = [s for s in found if s.trace is trace]
         if rank is not None and trace.meta.rank != rank:

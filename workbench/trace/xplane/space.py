@@ -20,6 +20,8 @@ from workbench.trace.wire import DELIMITED, FIXED64, VARINT, Field
 INT, TEXT = "int", "text"
 EVENT = 4 << 3 | DELIMITED
 """The byte that begins an event in a line."""
+LONG = 128
+"""A length of less is one byte."""
 
 
 class Plane(NamedTuple):
@@ -113,13 +115,8 @@ class _Values:
         self._has_int = _given(count, fields.of(3, VARINT), fields.of(4, VARINT))
         self._ref = fields.last(7, VARINT, count, absent=-1)
         text = fields.of(5, DELIMITED)
-        self._text = dict(
-            zip(
-                text.message.tolist(),
-                zip(text.begin.tolist(), text.stop.tolist(), strict=True),
-                strict=True,
-            )
-        )
+        self._begin, self._stop = np.full(count, -1), np.full(count, -1)
+        self._begin[text.message], self._stop[text.message] = text.begin, text.stop
 
     def ints(self, stats: pl.DataFrame) -> pl.Series:
         """Return whole numbers; null where the value is none."""
@@ -132,11 +129,17 @@ class _Values:
         row = stats["row"].to_numpy()
         refs = pl.DataFrame({"plane": stats["plane"], "id": self._ref[row]})
         referred = _named(refs, self._space.stat_names)["name"].cast(pl.String)
-        given = [self._text.get(r) for r in row.tolist()] if self._text else [None] * len(row)
-        own = [None if g is None else self._space.text(*g) for g in given]
-        return pl.Series(own, dtype=pl.String).zip_with(
-            pl.Series([o is not None for o in own], dtype=pl.Boolean), referred
-        )
+        own = np.flatnonzero(self._begin[row] >= 0)
+        data = self._space.data
+        seen: dict[bytes, str] = {}
+        texts = []
+        for b, e in zip(self._begin[row[own]].tolist(), self._stop[row[own]].tolist(), strict=True):
+            raw = data[b:e]
+            if raw not in seen:
+                seen[raw] = raw.decode(errors="replace")
+            texts.append(seen[raw])
+        place = pl.Series(own, dtype=pl.UInt32)
+        return referred.scatter(place, pl.Series(texts, dtype=pl.String)) if texts else referred
 
 
 def _given(count: int, *fields: wire.Fields) -> NDArray[np.bool_]:
@@ -223,7 +226,11 @@ def _events(space: Space, line: int, at: int, stop: int) -> int:
     """
     data, lines, begins, stops = space.data, space.line, space.begin, space.stop
     while at < stop and data[at] == EVENT:
-        size, at = wire.varint(data, at + 1, stop)
+        size = data[at + 1] if at + 1 < stop else LONG
+        if size < LONG:
+            at += 2
+        else:
+            size, at = wire.varint(data, at + 1, stop)
         if at + size > stop:
             raise wire.WireError(f"the event at byte {at} does not fit its line")
         lines.append(line)
