@@ -30,7 +30,17 @@ def tensor(number, device="cuda:0"):
 
 # id, name, parent, tid, inputs, shapes, types, outputs, more
 PROGRAM = [
-    (5, "aten::empty", 4, 1, [[3, 4], 6], [[[], []], []], ["GenericList[Int,Int]", "Int"], [60], {}),
+    (
+        5,
+        "aten::empty",
+        4,
+        1,
+        [[3, 4], 6],
+        [[[], []], []],
+        ["GenericList[Int,Int]", "Int"],
+        [60],
+        {},
+    ),
     (8, "aten::uniform_", 4, 1, [tensor(60), 0.0], [[3, 4], []], [F, "Double"], [60], {}),
     (4, "aten::rand", 3, 1, [[3, 4]], [[[], []]], ["GenericList[Int,Int]"], [60], {}),
     (10, "aten::mm", 3, 1, [tensor(60), tensor(60)], [[3, 4], [4, 5]], [F, F], [70], {"seq_id": 7}),
@@ -50,13 +60,14 @@ def nodes_of(schema_version):
         if schema_version.startswith("1.0"):
             yield {"name": name, "id": number, "parent": parent, **said, "op_schema": "",
                    "inputs": inputs, "input_shapes": shapes, "input_types": types, "outputs": out,
-                   "output_shapes": [[3, 4]] * len(out), "output_types": [F] * len(out)}  # fmt: skip
+                   "output_shapes": [[3, 4]] * len(out),
+                   "output_types": [F] * len(out)}  # fmt: skip
         else:
-            yield {"id": number, "name": name, "ctrl_deps": parent,
-                   "inputs": {"values": inputs, "shapes": shapes, "types": types, "strides": shapes},
-                   "outputs": {"values": out, "shapes": [[3, 4]] * len(out), "types": [F] * len(out),
-                               "strides": []},
-                   "attrs": [{"name": k, "type": "uint64", "value": v} for k, v in said.items()]}  # fmt: skip
+            taken = {"values": inputs, "shapes": shapes, "types": types, "strides": shapes}
+            given = {"values": out, "shapes": [[3, 4]] * len(out), "types": [F] * len(out)}
+            attrs = [{"name": k, "type": "uint64", "value": v} for k, v in said.items()]
+            yield {"id": number, "name": name, "ctrl_deps": parent, "inputs": taken,
+                   "outputs": given | {"strides": []}, "attrs": attrs}  # fmt: skip
 
 
 def torch_trace(folder, version="1.0.1", nodes=None, name="et.json"):
@@ -205,10 +216,15 @@ def test_ranks_that_do_not_agree_are_unknown(tmp_path):
 
 def test_crooked_graphs(tmp_path):
     # 2 and 3 are each other's parent, 4 its own, 5's is missing; 4 comes twice
-    nodes = [{"id": i, "name": f"n{i}", "parent": p} for i, p in [(2, 3), (3, 2), (4, 4), (5, 9), (4, 2)]]
+    nodes = [
+        {"id": i, "name": f"n{i}", "parent": p} for i, p in [(2, 3), (3, 2), (4, 4), (5, 9), (4, 2)]
+    ]
     trace = wb.open(torch_trace(tmp_path, nodes=[*nodes, {"name": "no id"}]))
     assert trace.ops["parent"].to_list() == [None, 0, None, None]
-    assert dict(trace.problems.select("code", "count").rows()) == {"bad_record": 1, "duplicate_node": 1}
+    assert dict(trace.problems.select("code", "count").rows()) == {
+        "bad_record": 1,
+        "duplicate_node": 1,
+    }
 
 
 def test_a_chain_of_thirty_thousand_is_no_trap(tmp_path):
@@ -235,7 +251,11 @@ def test_graphs_beside_recordings_of_the_same_ranks_are_passed_over(tmp_path):
     job = open_source(tmp_path)
     assert [t.meta.format for t in job.ranks] == ["pytorch-profiler"] * 2
     (note,) = job.ranks[0].problems.rows(named=True)
-    assert (note["code"], note["count"], note["first_example"]) == ("other_files", 2, "et_rank0.json")
+    assert (note["code"], note["count"], note["first_example"]) == (
+        "other_files",
+        2,
+        "et_rank0.json",
+    )
 
 
 def test_a_folder_of_graphs_is_a_job(tmp_path):
@@ -269,7 +289,8 @@ def chakra(*, packed=True, metadata_field=2, extra=()):
                   attr("seq_id", 9, -1))  # fmt: skip
     data = [(5, [216, 216])] if packed else [(5, 216), (5, 216)]
     two = message((1, 430), (2, "ncclKernel"), (3, 7), (4, [216]), *data, (7, 7),
-                  attr("is_cpu_op", 27, 0), attr("comm_type", 9, 0), attr("comm_size", 9, 64))  # fmt: skip
+                  attr("is_cpu_op", 27, 0), attr("comm_type", 9, 0),
+                  attr("comm_size", 9, 64))  # fmt: skip
     return stream(message(*about), one, two, *extra)
 
 
@@ -322,13 +343,12 @@ def test_any_damage_to_a_chakra_stream(tmp_path):
 
 
 def chakra_json(folder):
-    def node(number, name, kind, control, data, cpu, **more):
-        return {"Id": number, "Name": name, "NodeType": kind, "ctrlDeps": control, "data_deps": data,
-                "runtime": 30, "is_cpu_op": cpu, **more}  # fmt: skip
+    def node(number, name, control, data, **more):
+        return {"Id": number, "Name": name, "NodeType": 4, "ctrlDeps": control, "data_deps": data,
+                "runtime": 30, "is_cpu_op": number == 1, **more}  # fmt: skip
 
-    graph = [node(1, "aten::mm", 4, [], [], True),
-             node(2, "gemm", 4, [9], [1], False),
-             node(3, "send", 5, [1], [2], False, comm_size=128)]  # fmt: skip
+    graph = [node(1, "aten::mm", [], []), node(2, "gemm", [9], [1]),
+             node(3, "send", [1], [2], NodeType=5, comm_size=128)]  # fmt: skip
     path = folder / "graph.json"
     path.write_text(json.dumps({"workload_graph": graph, "workload_name": "w", "ngpus": 8}))
     return path
@@ -375,7 +395,9 @@ def test_a_graph_and_the_recording_of_the_same_run_agree(corpus):
     folder = corpus / "traces/hta"
     graph = wb.open(folder / "execution_trace_simple_add_et.json.gz")
     recorded = wb.open(folder / "execution_trace_simple_add_kineto.json.gz")
-    of = dict(recorded.ops.select("external_id", pl.col("name").cast(pl.String)).drop_nulls().rows())
+    of = dict(
+        recorded.ops.select("external_id", pl.col("name").cast(pl.String)).drop_nulls().rows()
+    )
     ours = dict(graph.ops.select("external_id", pl.col("name").cast(pl.String)).drop_nulls().rows())
     both = of.keys() & ours.keys()
     assert len(both) == 28  # every operator of the recording

@@ -22,11 +22,19 @@ MIB = 1 << 20
 def segment(device=0, size=2 * MIB, used=0, **more):
     return {"device": device, "address": 4096, "total_size": size, "allocated_size": used,
             "active_size": used, "requested_size": used, "stream": 3, "segment_type": "large",
-            "segment_pool_id": (0, 1), "is_expandable": False, "frames": [], "blocks": [], **more}  # fmt: skip
+            "segment_pool_id": (0, 1), "is_expandable": False, "frames": [], "blocks": [],
+            **more}  # fmt: skip
 
 
 def event(action, size, at_us, addr=4096):
-    return {"action": action, "addr": addr, "size": size, "stream": 0, "time_us": at_us, "frames": []}
+    return {
+        "action": action,
+        "addr": addr,
+        "size": size,
+        "stream": 0,
+        "time_us": at_us,
+        "frames": [],
+    }
 
 
 HISTORY = [
@@ -150,7 +158,9 @@ def test_a_pickle_that_wants_more_than_plain_data_is_refused(tmp_path, monkeypat
 
 
 DAMAGED = {
-    "a place in the memo that would take 34 GB": b"\x80\x02]r" + struct.pack("<I", 2**32 - 1) + b".",
+    "a place in the memo that would take 34 GB": b"\x80\x02]r"
+    + struct.pack("<I", 2**32 - 1)
+    + b".",
     "a text that would take 2 GB": b"\x80\x02X" + struct.pack("<I", 2**31 - 1) + b"abc.",
     "a text of 2^60 bytes": b"\x80\x04\x8d" + struct.pack("<Q", 2**60) + b"abc.",
     "nothing to append to": b"\x80\x02a.",

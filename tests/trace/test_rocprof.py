@@ -27,8 +27,8 @@ def timed(start, end, correlation, kind, operation, **more):
             "start_timestamp": start, "end_timestamp": end, **more}  # fmt: skip
 
 
-def dispatch(start, end, correlation, kernel, agent_handle, *, queue=3, stream=0, grid=(1000, 2, 1)):
-    info = {"agent_id": {"handle": agent_handle}, "queue_id": {"handle": queue}, "kernel_id": kernel,
+def dispatch(start, end, correlation, kernel, gpu, *, queue=3, stream=0, grid=(1000, 2, 1)):
+    info = {"agent_id": {"handle": gpu}, "queue_id": {"handle": queue}, "kernel_id": kernel,
             "group_segment_size": 512, "private_segment_size": 0,
             "workgroup_size": {"x": 256, "y": 1, "z": 1},
             "grid_size": dict(zip("xyz", grid, strict=True))}  # fmt: skip
@@ -52,17 +52,22 @@ def process(**more):
     }
     return {
         "metadata": {"pid": 4, "init_time": 1, "fini_time": 99, "node": {}},
-        "agents": [agent(CPU, 1, 0, "CPU"), agent(GPU0, 2, 0, "MI300X"), agent(GPU1, 2, 1, "MI300X")],
+        "agents": [
+            agent(CPU, 1, 0, "CPU"), agent(GPU0, 2, 0, "MI300X"), agent(GPU1, 2, 1, "MI300X"),
+        ],
         "strings": {
             "buffer_records": [
                 {"kind": "HIP_RUNTIME_API", "operations": ["hipLaunchKernel", "hipMemcpyAsync"]},
-                {"kind": "MEMORY_COPY", "operations": ["NONE", "H2H", "MEMORY_COPY_HOST_TO_DEVICE"]},
+                {"kind": "MEMORY_COPY",
+                 "operations": ["NONE", "H2H", "MEMORY_COPY_HOST_TO_DEVICE"]},
                 {"kind": "KERNEL_DISPATCH", "operations": []},
                 {"kind": "MARKER_CORE_API", "operations": ["roctxRangePushA"]},
             ],
             "marker_api": [{"key": 50, "value": "step"}],
         },
-        "kernel_symbols": [symbol(8, "gemm(float*) [clone .kd]", 28), symbol(9, "ncclDevKernel.kd")],
+        "kernel_symbols": [
+            symbol(8, "gemm(float*) [clone .kd]", 28), symbol(9, "ncclDevKernel.kd"),
+        ],
         "buffer_records": {**records, **more},
     }  # fmt: skip
 

@@ -59,7 +59,8 @@ def test_keys_in_any_order():
 
 
 @pytest.mark.parametrize(
-    "head", [b"", b"hello, world", b"\x80\x09", b"\x0a\x02hi", b"\x89PNG\r\n", b"\x12\x03abc", b"\n"]
+    "head",
+    [b"", b"hello, world", b"\x80\x09", b"\x0a\x02hi", b"\x89PNG\r\n", b"\x12\x03abc", b"\n"],
 )
 def test_other_bytes_are_none_of_them(head):
     assert told(head) is None

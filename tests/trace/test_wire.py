@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wiremade import message, varint
 
@@ -11,6 +11,8 @@ from workbench.trace import wire
 VALUES = st.one_of(st.integers(0, 2**64 - 1), st.binary(max_size=20), st.floats(allow_nan=False))
 MESSAGES = st.lists(st.lists(st.tuples(st.integers(1, 40), VALUES), max_size=6), max_size=8)
 
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
 
 def places(parts):
     ends = np.cumsum([len(p) for p in parts], dtype=np.int64)
@@ -18,20 +20,20 @@ def places(parts):
     return b"".join(parts), starts.astype(np.int64), ends
 
 
+@UNHURRIED
 @given(MESSAGES)
 def test_scan_finds_what_was_written(messages):
     data, begin, stop = places([message(*m) for m in messages])
     found = wire.scan(data, begin, stop)
     got = [[] for _ in messages]
     for i, number, kind, value, b, e in zip(*(c.tolist() for c in found), strict=True):
-        if kind == wire.DELIMITED:
-            value = data[b:e]
-        elif kind == wire.FIXED64:
-            value = np.uint64(value).view(np.float64).item()
-        got[i].append((number, value))
+        double = np.uint64(value).view(np.float64).item()
+        was = {wire.VARINT: value, wire.FIXED64: double, wire.DELIMITED: data[b:e]}
+        got[i].append((number, was[kind]))
     assert got == messages
 
 
+@UNHURRIED
 @given(MESSAGES)
 def test_walk_agrees_with_scan(messages):
     data, begin, stop = places([message(*m) for m in messages])
@@ -78,6 +80,7 @@ def test_a_message_of_endless_fields_is_refused():
         wire.scan(data, np.array([0]), np.array([len(data)]))
 
 
+@UNHURRIED
 @given(st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=5), max_size=5))
 def test_packed_numbers(lists):
     data, begin, stop = places([b"".join(map(varint, x)) for x in lists])

@@ -49,7 +49,8 @@ def space():
     gpu = plane(
         1, "/device:GPU:0", {1: "fusion.kd", 2: "MemcpyD2H"},
         line(13, "Stream #13(Kernel,MemcpyD2H)", 1000,
-             event(1, 0, 2_000_500, stat("correlation_id", 1), stat("kernel_details", KERNEL, TEXT)),
+             event(1, 0, 2_000_500, stat("correlation_id", 1),
+                   stat("kernel_details", KERNEL, TEXT)),
              event(2, 5_000_000, 1_000_000, stat("correlation_id", 2),
                    stat("memcpy_details", "kind:DtoH size:4096 dest:0 async:1", TEXT))),
         line(99, "XLA Ops", 1000, event(1, 0, 2_000_500)),
@@ -57,11 +58,12 @@ def space():
     )  # fmt: skip
     host = plane(
         2, "/host:CPU",
-        {1: "Execute", 2: "cuLaunchKernel", 3: "cuMemcpyDtoHAsync", 4: "$train.py:3 step", 5: "train",
-         6: "Mark"},
+        {1: "Execute", 2: "cuLaunchKernel", 3: "cuMemcpyDtoHAsync", 4: "$train.py:3 step",
+         5: "train", 6: "Mark"},
         line(7, "main/7", 0,
              event(4, 0, 9_000_000), event(5, 50_000, 9_900_000, stat("step_num", 4)),
-             event(1, 100_000, 3_000_000), event(2, 200_000, 300_000, stat("correlation_id", 1), *whose),
+             event(1, 100_000, 3_000_000),
+             event(2, 200_000, 300_000, stat("correlation_id", 1), *whose),
              event(3, 600_000, 100_000, stat("correlation_id", 2)), event(6, 700_000, 0)),
     )  # fmt: skip
     environment = ((2, "Task Environment"), (6, ((1, 1), (3, 5_000))),
@@ -127,7 +129,9 @@ def test_numbered_steps_python_frames_and_instants(trace):
     assert sorted(host.select("name", "domain").rows()) == [
         ("Mark", "instant"), ("ProfilerStep#4", "step"), ("train", "user"),
     ]  # fmt: skip
-    assert trace.frames.select("name", "start_ns", "dur_ns").rows() == [("train.py:3 step", 0, 9000)]
+    assert trace.frames.select("name", "start_ns", "dur_ns").rows() == [
+        ("train.py:3 step", 0, 9000)
+    ]
     assert [(t.pid, t.tid, t.name) for t in trace.meta.threads] == [("/host:CPU", 7, "main/7")]
 
 
@@ -186,6 +190,7 @@ def test_packed_with_gzip(tmp_path):
 
 def fields(data):
     """Decode one message the slow way, with no code of the project."""
+
     def varint(at):
         value = shift = 0
         while True:

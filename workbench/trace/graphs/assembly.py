@@ -16,7 +16,10 @@ from workbench.trace.families import range_domain
 from workbench.trace.nesting import NONE, Rows
 from workbench.trace.problems import Problem
 
-REASON = "an execution graph has no times: it says what ran and in which order, not when"
+REASON = (
+    "an execution graph has no times, only what ran and in which order: "
+    "see `show … table:ops`, `dependencies` and `collectives`"
+)
 NODES: dict[str, pl.DataType] = {
     "id": pl.Int64(),
     "parent": pl.Int64(),

@@ -192,8 +192,9 @@ def _data_dependencies(
     """Tie each node to those that made its inputs.
 
     For each tensor it takes, that is the last node to end, before it began, with the tensor among
-    its outputs; of two that end together, the outer one. A node ends with the last one below it, so none depends on one that encloses it.
-    Tensors are told apart by id, so a change through a view is not seen.
+    its outputs; of two that end together, the outer one. A node ends with the last one below it,
+    so none depends on one that encloses it. Tensors are told apart by id, so a change through a
+    view is not seen.
     """
     row = {n.id: i for i, n in enumerate(nodes)}
     parent = np.array(
@@ -204,10 +205,11 @@ def _data_dependencies(
     reader, wanted = _tensors(inputs)
     writes = pl.DataFrame({"tensor": written, "writer": writer, "at": end[writer]})
     reads = pl.DataFrame({"tensor": wanted, "reader": reader, "at": reader})
+    ended = writes.sort("at", "writer", descending=[False, True])
     found = reads.sort("at").join_asof(
-        writes.sort("at", "writer", descending=[False, True]), on="at", by="tensor", strategy="backward",
-        allow_exact_matches=False, check_sortedness=False,
-    ).drop_nulls("writer")  # fmt: skip
+        ended, on="at", by="tensor", allow_exact_matches=False, check_sortedness=False
+    )
+    found = found.drop_nulls("writer")
     ids = pl.Series([n.id for n in nodes], dtype=pl.Int64, strict=False)
     if not found.height:
         return raw.empty(EDGES)

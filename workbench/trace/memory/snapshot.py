@@ -80,7 +80,9 @@ def read(path: Path) -> Trace:
 
 def _reason(events: pl.DataFrame) -> str:
     kept = "a memory snapshot holds allocations, no device activity"
-    return kept if events.height else f"{kept}; {NO_HISTORY} (`show … segments`)"
+    if events.height:
+        return f"{kept}: see `show … memory` and `show … segments`"
+    return f"{kept}; {NO_HISTORY}: see `show … segments`"
 
 
 def _dicts(items: object) -> list[dict[Any, Any]]:

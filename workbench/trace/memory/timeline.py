@@ -31,7 +31,7 @@ CATEGORIES = (
 """In the order of their numbers in the file."""
 PREEXISTING = -1
 """Time of what was allocated before the recording began."""
-_REASON = "a memory timeline holds allocations, no device activity"
+_REASON = "a memory timeline holds allocations, no device activity: see `show … memory`"
 _MOST_BYTES = 2**50
 
 
