@@ -123,7 +123,7 @@ def _graph(whole: Whole, nodes: list[Node], bad: int) -> Graph:
     )
     return Graph(
         nodes=made,
-        edges=_data_dependencies(nodes, parents, inputs, outputs),
+        edges=data_dependencies(nodes, parents, inputs, outputs),
         collectives=found.frame,
         threads=threads,
         producer={n: v for n in ("schema", "time") if (v := getattr(whole, n)) is not None},
@@ -186,7 +186,7 @@ def _groups(nodes: list[Node], inputs: list[Values]) -> tuple[ProcessGroup, ...]
     return ()
 
 
-def _data_dependencies(
+def data_dependencies(
     nodes: list[Node], parents: list[int | None], inputs: list[Values], outputs: list[Values]
 ) -> pl.DataFrame:
     """Tie each node to those that made its inputs.
