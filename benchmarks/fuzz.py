@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-import mutations
+import damage
 
 CORPUS = Path(os.environ.get("WORKBENCH_CORPUS", "../shared")) / "traces"
 FILES = (
@@ -44,7 +44,7 @@ MEMORY = 8 << 30
 def fuzz(path: Path, rounds: int, seed: int, folder: Path) -> tuple[collections.Counter, float]:
     outcomes: collections.Counter[str] = collections.Counter()
     is_sqlite = path.suffix == ".sqlite"
-    source = mutations.sqlite_mutants if is_sqlite else mutations.mutants
+    source = damage.sqlite_mutants if is_sqlite else damage.mutants
     damaged = source(path, random.Random(seed))
     data = path.read_bytes()
     text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
@@ -55,9 +55,9 @@ def fuzz(path: Path, rounds: int, seed: int, folder: Path) -> tuple[collections.
         begin = time.perf_counter()
         try:
             if is_sqlite:
-                outcome = mutations.check_sqlite(target, bad)
+                outcome = damage.check_sqlite(target, bad)
             else:
-                outcome = mutations.check_json(target, bad, original=text if packed else None)
+                outcome = damage.check_json(target, bad, original=text if packed else None)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what we look for
             outcome = "FAILED"
             Path(f"fuzz-failure-{path.name}-{seed}-{number}").write_bytes(bad)

@@ -26,6 +26,21 @@ SUBJECTS = {
         "workbench.trace.families:families",
         "workbench.trace.families:classified",
     ],
+    "Execution graphs": [
+        "workbench.trace.graphs.assembly:build",
+        "workbench.trace.graphs.torch:data_dependencies",
+    ],
+    "Memory": [
+        "workbench.trace.memory.snapshot",
+        "workbench.trace.memory.snapshot:read",
+        "workbench.trace.memory.timeline",
+        "workbench.trace.memory.timeline:read",
+    ],
+    "Other tools' traces": [
+        "workbench.trace.rocprof.tables:kernels",
+        "workbench.trace.xplane.tables",
+        "workbench.trace.xplane.read:read",
+    ],
     "Windows": ["workbench.analysis.window:select"],
     "Summary and breakdown": [
         "workbench.analysis.summary:times",

@@ -3,7 +3,7 @@
 import gzip
 import random
 
-import mutations
+import damage
 import pytest
 import tinytrace
 
@@ -30,10 +30,10 @@ def whole(tmp_path):
 def test_damage_to_text_is_named_or_harmless(whole, tmp_path):
     rng = random.Random(7)
     seen = set()
-    damaged = mutations.mutants(whole, rng)
+    damaged = damage.mutants(whole, rng)
     for _ in range(ROUNDS):
         _, data, _ = next(damaged)
-        seen.add(mutations.check_json(tmp_path / "damaged.json", data))
+        seen.add(damage.check_json(tmp_path / "damaged.json", data))
     assert seen == {"refused", "named", "exact"}
 
 
@@ -43,7 +43,7 @@ def test_damage_to_packed_bytes_is_found_or_harmless(whole, tmp_path):
     packed = gzip.compress(text)
     seen = set()
     for _ in range(ROUNDS):
-        data = rng.choice(mutations.PACKED)(packed, rng)
-        outcome = mutations.check_json(tmp_path / "damaged.json.gz", data, original=text)
+        data = rng.choice(damage.PACKED)(packed, rng)
+        outcome = damage.check_json(tmp_path / "damaged.json.gz", data, original=text)
         seen.add(outcome)
     assert "refused" in seen

@@ -48,13 +48,19 @@ def collectives(
     where bytes or n are unknown. On a `Job` whose ranks recorded members and sequence number:
     `wait_ns` = last start - own start, `transfer_ns` = last start to own end. Both are null when
     the other ranks' records are missing, or when no moment lies in all of them: then they are not
-    of one collective, or the ranks' clocks differ by more than it lasted.
+    of one collective, or the ranks' clocks differ by more than it lasted. The collectives of an
+    execution graph have no times; they stand in recorded order, unless a window, step or device
+    was asked for.
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     frames = [_of(s, s.trace.meta.origin_ns - source.origin_ns) for s in chosen]
+    if window == "steps" and (step, device, within) == (None, None, None):
+        frames += [
+            _untimed(t) for t in source.ranks if not t.meta.timed and rank in {None, t.meta.rank}
+        ]
     if not frames:
         return pl.DataFrame(schema=SCHEMA)
-    found = _across_ranks(pl.concat(frames), source)
+    found = _across_ranks(pl.concat(frames, how="diagonal"), source)
     seconds = pl.when(pl.col("dur_ns") > 0).then(pl.col("dur_ns") / NS)
     algorithm = pl.col("bytes") / seconds
     frame = found.with_columns(
@@ -93,6 +99,18 @@ def _of(chosen: Selection, shift_ns: int) -> pl.DataFrame:
             device=pl.lit(chosen.device, pl.Int32()),
             start_ns=pl.col("start_ns") + shift_ns,
         )
+    )
+
+
+def _untimed(trace: Trace) -> pl.DataFrame:
+    """Return the collectives of an execution graph, whose place in time is unknown."""
+    text = ("name", "requested", "group", "dtype")
+    return trace.collectives.with_columns(
+        *(pl.col(c).cast(pl.String) for c in text),
+        step=pl.lit(None, pl.Int32()),
+        exposed_ns=pl.lit(None, pl.Int64()),
+        rank=pl.lit(trace.meta.rank, pl.Int32()),
+        device=pl.lit(None, pl.Int32()),
     )
 
 

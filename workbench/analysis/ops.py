@@ -39,14 +39,46 @@ def ops(
     Operators are those of the window's steps (by launching step), all when it has none.
     `device_share` is of the sum of self device times. `within` clips device times to a range of
     the source's time, and keeps the operators that start in it or have device time there.
+
+    In an execution graph (`meta.timed` is false) only calls and recorded durations are known: those
+    of host nodes count as host time, those of device nodes as device time; the rest is null.
     """
     frames = []
-    found = select(source, window=window, step=step)
+    timed = any(t.meta.timed for t in source.ranks)
+    found = select(source, window=window, step=step if timed else None)
     for trace in source.ranks:
         chosen = [s for s in found if s.trace is trace]
-        if (rank is None or trace.meta.rank == rank) and (chosen or step is None):
+        if rank is not None and trace.meta.rank != rank:
+            continue
+        if not trace.meta.timed:
+            frames.append(_untimed(trace, step))
+        elif chosen or step is None:
             frames.append(_by_name(trace, chosen, own_time(trace, source, within)))
     return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
+
+
+def _untimed(trace: Trace, step: tuple[int, int] | None) -> pl.DataFrame:
+    """Count the nodes of an execution graph, and add up what durations it has."""
+    frame = trace.ops if step is None else trace.ops.filter(pl.col("step").is_between(*step))
+    on_device = pl.col("thread").is_null()
+    known = pl.col("dur_ns").is_not_null()
+    host, device = ~on_device & known, on_device & known
+    grouped = frame.group_by(pl.col("name").cast(pl.String)).agg(
+        calls=pl.len(),
+        self_device_ns=pl.when(device.any()).then(pl.col("dur_ns").filter(device).sum()),
+        total_host_ns=pl.when(host.any()).then(pl.col("dur_ns").filter(host).sum()),
+    )
+    made = grouped.with_columns(
+        rank=pl.lit(trace.meta.rank, pl.Int32()),
+        total_device_ns="self_device_ns",
+        device_share=pl.col("self_device_ns") / pl.col("self_device_ns").sum(),
+        self_host_ns=pl.lit(None, pl.Int64),
+    )
+    order = ("self_device_ns", "total_host_ns", "calls", "name")
+    descending = [True, True, True, False]
+    return made.sort(order, descending=descending, nulls_last=True).select(
+        pl.col(n).cast(t) for n, t in SCHEMA.items()
+    )
 
 
 def device_times(trace: Trace, within: Range | None = None) -> tuple[Times, Times]:

@@ -75,6 +75,7 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
         device_reason=_reason(bare, launches, problems, is_host=is_host),
     )
     tables |= {"counters": bare.counters.sort("t_ns"), "problems": problem_table(problems)}
+    tables |= {n: schema.empty(n) for n in schema.SELDOM}
     checked = {n: schema.check(n, schema.conform(n, f), reader) for n, f in tables.items()}
     return Trace(meta, checked, lambda: _frames(build_frames(), reader), host_steps)
 

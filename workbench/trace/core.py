@@ -70,6 +70,8 @@ class TraceMeta:
     """cuda, rocm, mtia, npu, … or cpu for host execution."""
     device_reason: str | None = None
     """Why there are no device figures, when there are none."""
+    timed: bool = True
+    """False for a format that says what ran and in which order, but not when."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,16 @@ class Trace:
     def memory(self) -> pl.DataFrame:
         """Allocations and frees."""
         return self.tables["memory"]
+
+    @property
+    def segments(self) -> pl.DataFrame:
+        """Memory that an allocator held from its device at the end."""
+        return self.tables["segments"]
+
+    @property
+    def dependencies(self) -> pl.DataFrame:
+        """Which operator of an execution graph comes after which."""
+        return self.tables["dependencies"]
 
     @property
     def counters(self) -> pl.DataFrame:
@@ -225,6 +237,16 @@ class Job:
     def memory(self) -> pl.DataFrame:
         """Allocations and frees, on all ranks."""
         return self.table("memory")
+
+    @cached_property
+    def segments(self) -> pl.DataFrame:
+        """Memory held from devices at the end, on all ranks."""
+        return self.table("segments")
+
+    @cached_property
+    def dependencies(self) -> pl.DataFrame:
+        """Which operator of an execution graph comes after which, on all ranks."""
+        return self.table("dependencies")
 
     @cached_property
     def counters(self) -> pl.DataFrame:

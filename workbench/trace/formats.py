@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workbench.errors import InputError
-from workbench.trace import container
+from workbench.trace import container, sniffing
 from workbench.trace.core import Trace
 
 HEAD_BYTES = 1 << 16
@@ -23,15 +23,19 @@ class Format(NamedTuple):
     module: str
 
 
-def _is_json(head: bytes) -> bool:
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
-
-
-FORMATS = (Format("PyTorch profiler or Chrome JSON", _is_json, "workbench.trace.kineto"),)
+FORMATS = (
+    Format("rocprofv3 JSON", sniffing.is_rocprof, "workbench.trace.rocprof"),
+    Format("PyTorch execution trace", sniffing.is_execution_trace, "workbench.trace.graphs.torch"),
+    Format("Chakra graph as JSON", sniffing.is_chakra_json, "workbench.trace.graphs.chakra_json"),
+    Format("torch memory timeline", sniffing.is_memory_timeline, "workbench.trace.memory.timeline"),
+    Format("torch memory snapshot", sniffing.is_pickle, "workbench.trace.memory.snapshot"),
+    Format("PyTorch profiler or Chrome JSON", sniffing.is_json, "workbench.trace.kineto"),
+    Format("XLA XPlane", sniffing.is_xplane, "workbench.trace.xplane"),
+    Format("Chakra execution trace", sniffing.is_chakra, "workbench.trace.graphs.chakra"),
+)
 """The first that matches reads the file, so the more particular stand before the general."""
 _REFUSED = (
     (b"SQLite format 3\x00", "an SQLite export (Nsight Systems or rocm RPD)"),
-    (b"\x80", "a pickle, which is never loaded from a foreign file"),
     (b"PAR1", "a Parquet file"),
 )
 

@@ -17,7 +17,7 @@ from workbench.trace.problems import table as problem_table
 RUN_FILE = "run.json"
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 _RANK_DIGITS = 9
-_TRACE_NAMES = ("*.json", "*.json.gz", "*.json.zip")
+_TRACE_NAMES = ("*.json", "*.json.gz", "*.json.zip", "*.xplane.pb", "*.et", "*.et.gz")
 _SIDE_FILES = {RUN_FILE, "notes.json", "answers.json"}
 
 
@@ -53,23 +53,45 @@ def _open_folder(folder: Path) -> Trace | Job:
 
 def _open_traces(files: list[Path]) -> list[Trace]:
     """Open the traces among some files; the others are named as a problem."""
-    traces, others = [], []
+    traces: list[Trace] = []
+    others: list[tuple[Path, NotATraceError | None]] = []
     for file in files:
         try:
             traces.append(_with_rank(open_file(file), file))
         except NotATraceError as error:
             others.append((file, error))
-    if others and not traces:
+    if not traces and others and others[0][1]:
         raise others[0][1]
+    traces, beside = _of_one_format(traces)
+    others += [(t.meta.path, None) for t in beside]
     if others:
         note = Problem(
             code="other_files",
             count=len(others),
             first_example=others[0][0].name,
-            effect="these files of the folder hold no profiler trace and were passed over",
+            effect="these files of the folder are no traces of the kind that the others are, "
+            "and were passed over; open them one by one",
         )
         traces[0] = _with_problem(traces[0], note)
     return traces
+
+
+def _of_one_format(traces: list[Trace]) -> tuple[list[Trace], list[Trace]]:
+    """Part the traces of the format that says most from those of other formats.
+
+    Recordings with times go before graphs and memory snapshots of the same run.
+    """
+
+    def says(form: str) -> tuple[int, int]:
+        mine = [t for t in traces if t.meta.format == form]
+        events = [t.activities.height + t.launches.height + t.ops.height for t in mine]
+        return sum(n for t, n in zip(mine, events, strict=True) if t.meta.timed), sum(events)
+
+    best = max({t.meta.format: None for t in traces}, key=says, default=None)
+    return (
+        [t for t in traces if t.meta.format == best],
+        [t for t in traces if t.meta.format != best],
+    )
 
 
 def _with_problem(trace: Trace, note: Problem) -> Trace:
@@ -87,7 +109,9 @@ def _trace_files(folder: Path) -> list[Path]:
     if not files and (folder / RUN_FILE).exists():
         raise InputError(f"The run {folder} holds no trace; its log.txt says why it failed.")
     if not files:
-        raise InputError(f"{folder} holds no trace: no file in it is named *.json or *.json.gz.")
+        raise InputError(
+            f"{folder} holds no trace: none of its files is named {' or '.join(_TRACE_NAMES)}."
+        )
     return files
 
 

@@ -20,6 +20,7 @@ LAUNCH_KINDS = ("launch", "graph_launch", "copy", "set", "sync", "malloc", "othe
 LAUNCH_TYPE_KINDS = ("launch", "graph_launch", "copy", "set")
 """Calls that put work on a device."""
 SOURCES = ("device", "host", "model")
+DEPENDENCY_KINDS = ("control", "data")
 PHASES = (
     "data",
     "optimizer",
@@ -37,6 +38,7 @@ KIND = pl.Enum(ACTIVITY_KINDS)
 LAUNCH_KIND = pl.Enum(LAUNCH_KINDS)
 PHASE = pl.Enum(PHASES)
 SOURCE = pl.Enum(SOURCES)
+DEPENDENCY_KIND = pl.Enum(DEPENDENCY_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,10 @@ class Column:
 
 
 UNKNOWN = "not recorded"
+UNTIMED = "the format records no times (`TraceMeta.timed` is false)"
+"""Null only in the tables of such a format; `check` holds every other reader to it."""
+DEVICE_NODE = "a node of an execution graph that runs on a device"
+NULLS_OF_UNTIMED = (UNTIMED, DEVICE_NODE)
 TABLES: dict[str, dict[str, Column]] = {
     "activities": {
         "id": Column(ID, "row number"),
@@ -89,10 +95,10 @@ TABLES: dict[str, dict[str, Column]] = {
     "ops": {
         "id": Column(ID, "row number"),
         "name": Column(NAME, "operator name"),
-        "thread": Column(pl.Int32(), "host thread, an index into meta.threads"),
-        "start_ns": Column(NS, "start"),
-        "dur_ns": Column(NS, "duration, at least 0"),
-        "self_ns": Column(NS, "duration less child operators and runtime calls"),
+        "thread": Column(pl.Int32(), "host thread, an index into meta.threads", DEVICE_NODE),
+        "start_ns": Column(NS, "start", UNTIMED),
+        "dur_ns": Column(NS, "duration, at least 0", UNTIMED),
+        "self_ns": Column(NS, "duration less child operators and runtime calls", UNTIMED),
         "parent": Column(ID, "enclosing operator", "outermost"),
         "depth": Column(pl.UInt32(), "number of enclosing operators"),
         "sequence": Column(pl.Int64(), "autograd sequence number", UNKNOWN),
@@ -139,8 +145,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "in_elements": Column(pl.Int64(), "input elements on this rank", UNKNOWN),
         "out_elements": Column(pl.Int64(), "output elements on this rank", UNKNOWN),
         "bytes": Column(pl.Int64(), "message size as nccl-tests counts it", UNKNOWN),
-        "start_ns": Column(NS, "start"),
-        "dur_ns": Column(NS, "duration, at least 0"),
+        "start_ns": Column(NS, "start", UNTIMED),
+        "dur_ns": Column(NS, "duration, at least 0", UNTIMED),
     },
     "frames": {
         "id": Column(ID, "row number"),
@@ -152,13 +158,26 @@ TABLES: dict[str, dict[str, Column]] = {
         "dur_ns": Column(NS, "duration, at least 0"),
     },
     "memory": {
-        "t_ns": Column(NS, "time"),
-        "device": Column(pl.Int32(), "accelerator index", "host memory"),
+        "t_ns": Column(NS, "time", UNTIMED),
+        "device": Column(pl.Int32(), "accelerator index", "host memory, or not recorded"),
         "address": Column(pl.UInt64(), "address", UNKNOWN),
-        "bytes": Column(pl.Int64(), "allocated (positive) or freed (negative)"),
+        "bytes": Column(pl.Int64(), "allocated (positive) or freed (negative); 0: a segment"),
         "total_allocated": Column(pl.Int64(), "allocated after it", UNKNOWN),
         "total_reserved": Column(pl.Int64(), "reserved after it", UNKNOWN),
         "op": Column(ID, "operator running on that thread", "none"),
+        "category": Column(NAME, "what the memory holds: parameter, activation, …", UNKNOWN),
+    },
+    "segments": {
+        "device": Column(pl.Int32(), "accelerator index", UNKNOWN),
+        "address": Column(pl.UInt64(), "address", UNKNOWN),
+        "bytes": Column(pl.Int64(), "reserved from the device"),
+        "allocated": Column(pl.Int64(), "bytes in use by the program", UNKNOWN),
+        "active": Column(pl.Int64(), "bytes in use or waiting to be freed", UNKNOWN),
+        "requested": Column(pl.Int64(), "bytes that the program asked for", UNKNOWN),
+        "stream": Column(pl.Int64(), "stream it belongs to", UNKNOWN),
+        "kind": Column(NAME, "large or small", UNKNOWN),
+        "pool": Column(pl.String(), "JSON list: id of the private pool", UNKNOWN),
+        "is_expandable": Column(pl.Boolean(), "it can grow", UNKNOWN),
     },
     "counters": {
         "t_ns": Column(NS, "time"),
@@ -167,6 +186,13 @@ TABLES: dict[str, dict[str, Column]] = {
         "value": Column(pl.Float64(), "value"),
         "unit": Column(NAME, "unit", UNKNOWN),
     },
+    "dependencies": {
+        "op": Column(ID, "row in ops"),
+        "depends_on": Column(ID, "row in ops that comes first"),
+        "kind": Column(
+            DEPENDENCY_KIND, "control: order alone; data: it reads what the other wrote"
+        ),
+    },
     "problems": {
         "code": Column(pl.String(), "stable short name of the fault"),
         "count": Column(pl.Int64(), "how often it was met"),
@@ -174,6 +200,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "effect": Column(pl.String(), "what it means for the numbers"),
     },
 }
+
+SELDOM = ("segments", "dependencies")
+"""Tables that only formats of their own fill; everywhere else they are empty."""
 
 
 def polars_schema(table: str) -> pl.Schema:
@@ -201,8 +230,11 @@ def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def check(table: str, frame: pl.DataFrame, reader: str) -> pl.DataFrame:
-    """Return the frame when it matches its schema; else raise with column, table and reader."""
+def check(table: str, frame: pl.DataFrame, reader: str, *, timed: bool = True) -> pl.DataFrame:
+    """Return the frame when it matches its schema; else raise with column, table and reader.
+
+    A null that means `UNTIMED` is refused unless the format has no times (`timed` is false).
+    """
     wanted, given = polars_schema(table), frame.schema
     nulls = frame.null_count().row(0, named=True) if frame.width else {}
     for name, dtype in wanted.items():
@@ -213,7 +245,8 @@ def check(table: str, frame: pl.DataFrame, reader: str) -> pl.DataFrame:
                 f"The {reader} reader gave column {name!r} of table {table!r} the type "
                 f"{given[name]}, and {dtype} is declared."
             )
-        if TABLES[table][name].null is None and nulls[name]:
+        null = TABLES[table][name].null
+        if nulls[name] and (null is None or (timed and null in NULLS_OF_UNTIMED)):
             raise SchemaError(
                 f"The {reader} reader left nulls in column {name!r} of table {table!r}, "
                 "which has none by its schema."

@@ -239,7 +239,9 @@ def _launches(trace: Trace, prefix: str) -> _Layer:
 
 
 def _ops(trace: Trace, prefix: str) -> _Layer:
-    return _threads(trace, prefix, trace.ops, "ops", "operators")
+    """Show operators, as far as they have a place in time."""
+    placed = trace.ops if trace.meta.timed else trace.ops.clear()
+    return _threads(trace, prefix, placed, "ops", "operators")
 
 
 def _threads(trace: Trace, prefix: str, frame: pl.DataFrame, table: str, word: str) -> _Layer:

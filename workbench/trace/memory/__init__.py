@@ -1,0 +1,1 @@
+"""What the memory of a device held: torch's snapshots and memory timelines."""
