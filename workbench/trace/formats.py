@@ -27,10 +27,25 @@ def _is_json(head: bytes) -> bool:
     return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
 
-FORMATS = (Format("PyTorch profiler or Chrome JSON", _is_json, "workbench.trace.kineto"),)
+def _starts(magic: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(magic)
+
+
+FORMATS = (
+    Format(
+        "Nsight Systems or rocm RPD SQLite",
+        _starts(b"SQLite format 3\x00"),
+        "workbench.trace.exports",
+    ),
+    Format(
+        "Nsight Systems report",
+        _starts(b"NVIDIA Tegra Profiler Report "),
+        "workbench.trace.nsys.report",
+    ),
+    Format("PyTorch profiler or Chrome JSON", _is_json, "workbench.trace.kineto"),
+)
 """The first that matches reads the file, so the more particular stand before the general."""
 _REFUSED = (
-    (b"SQLite format 3\x00", "an SQLite export (Nsight Systems or rocm RPD)"),
     (b"\x80", "a pickle, which is never loaded from a foreign file"),
     (b"PAR1", "a Parquet file"),
 )
