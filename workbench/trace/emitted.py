@@ -27,23 +27,28 @@ UNKNOWN_THREAD = -1
 def split(ranges: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Part ranges into operators and the rest, both as bare tables.
 
-    Takes `name domain form thread process start_ns dur_ns`, texts not yet categories. Marks, start/end ranges, ranges of named domains and what
-    the profiler counts as annotations (steps, `nccl:*`) stay ranges.
+    Takes `name domain form thread process start_ns dur_ns`, texts not yet categories and the domain
+    null where the program named none; that is then told by the name, as elsewhere. Marks,
+    start/end ranges, ranges of named domains and what the profiler counts as annotations (steps,
+    `nccl:*`) are no operators.
     """
-    candidate = pl.col("form").eq("nested") & pl.col("domain").eq("user")
     text = pl.col("name")
-    named = ranges.with_row_index("row").filter(
-        candidate & (text.str.contains(_MARKED) | text.str.contains(_PLAIN))
+    own = pl.col("form").eq("nested") & pl.col("domain").is_null()
+    marked = own & text.str.contains(_MARKED)
+    parts = ranges.filter(marked).with_columns(text.str.extract_groups(_PARTS).alias("parts"))
+    parts = parts.unnest("parts").with_columns(name="op")
+    rest = ranges.filter(~marked)
+    both = pl.concat(
+        [parts.with_columns(numbered=True), rest.with_columns(numbered=False)], how="diagonal"
     )
-    parts = named.with_columns(text.str.extract_groups(_PARTS).alias("parts")).unnest("parts")
-    domains = {n: range_domain(n) for n in parts["op"].unique()}
-    domain = pl.col("op").replace_strict(domains, return_dtype=pl.String)
-    parts = parts.with_columns(domain.alias("domain"), name="op")
-    annotations = parts.filter(pl.col("domain") != "user")
-    ops = _with_backward(parts.filter(pl.col("domain") == "user"))
-    rest = ranges.with_row_index("row").join(named.select("row"), on="row", how="anti")
-    rest = pl.concat([shaped(raw.RANGES, rest), shaped(raw.RANGES, annotations)])
-    return shaped(raw.OPS, ops), rest
+    domains = {n: range_domain(n) for n in both.filter(pl.col("domain").is_null())["name"].unique()}
+    by_name = text.replace_strict(domains, default=None, return_dtype=pl.String)
+    both = both.with_columns(
+        pl.col("domain").fill_null(by_name),
+        operator=own & (by_name == "user") & (pl.col("numbered") | text.str.contains(_PLAIN)),
+    )
+    ops = _with_backward(both.filter("operator"))
+    return shaped(raw.OPS, ops), shaped(raw.RANGES, both.filter(~pl.col("operator")))
 
 
 def _with_backward(ops: pl.DataFrame) -> pl.DataFrame:

@@ -34,7 +34,8 @@ def read(path: Path) -> Trace:
             f"{path} is a database of nvprof, which isn't read; record with nsys and export it."
         )
     raise NotATraceError(
-        f"{path} is an SQLite file but no export of Nsight Systems and no rocm RPD: {_named(tables)}."
+        f"{path} is an SQLite file, but neither an export of Nsight Systems nor a rocm RPD: "
+        f"{_named(tables)}."
     )
 
 

@@ -13,6 +13,8 @@ EARLIEST_NS, LATEST_NS = -(2**60), 2**62
 LONGEST_NS = 10**15
 """Times are taken from 36 years before to 146 years after their zero, and durations up to eleven
 days: beyond lies damage, and within, no difference and no sum of thousands overflows int64."""
+LARGEST = 2**31 - 1
+"""Of devices, registers and sizes of a launch."""
 _INSTANT = ("counters", "memory")
 """Tables whose rows have one time, `t_ns`."""
 
@@ -81,9 +83,16 @@ def _shifted(name: str, frame: pl.DataFrame, first: int) -> pl.DataFrame:
     return frame.with_columns(pl.col("t_ns" if name in _INSTANT else "start_ns") - first)
 
 
-def shaped(wanted: dict[str, pl.DataType], frame: pl.DataFrame) -> pl.DataFrame:
+def shaped(
+    wanted: dict[str, pl.DataType], frame: pl.DataFrame, tally: Tally | None = None
+) -> pl.DataFrame:
     """Return the columns of a bare table; those that a frame lacks, or can't hold, are null."""
     given = frame.schema
+    for name in [n for n, t in wanted.items() if tally and t == pl.Int32 and n in given]:
+        absurd = frame[name].filter(frame[name].abs() > LARGEST)
+        if tally and len(absurd):
+            effect = "numbers beyond what their column can mean read as not recorded"
+            tally.add("absurd_value", len(absurd), f"{name}: {absurd[0]}", effect)
     return frame.select(
         (
             pl.lit(None, dtype)

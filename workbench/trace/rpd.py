@@ -14,7 +14,7 @@ from workbench.errors import InputError
 from workbench.trace import container, emitted, raw, schema, sqlite
 from workbench.trace.attribution import attribute
 from workbench.trace.core import Device, Thread, Trace, TraceMeta
-from workbench.trace.families import is_collective, range_domain
+from workbench.trace.families import is_collective
 from workbench.trace.records import counted, durations, settle, shaped
 from workbench.trace.sqlite import Database
 
@@ -89,6 +89,7 @@ def _raw_trace(database: Database, path: Path) -> raw.RawTrace:
         memory=raw.empty(raw.MEMORY),
         recording=settled.recording,
         accelerator=True,
+        unread_accelerator=None,
         problems=database.tally.problems(),
     )
 
@@ -115,11 +116,10 @@ def _calls(database: Database, texts: pl.DataFrame) -> pl.DataFrame:
 
 def _ranges(markers: pl.DataFrame) -> pl.DataFrame:
     name = markers["args"].fill_null(UNNAMED)
-    domains = {n: range_domain(n) for n in name.unique()}
     form = pl.when(pl.col("dur_ns") == 0).then(pl.lit("mark")).otherwise(pl.lit("nested"))
     return markers.with_columns(
         name=name,
-        domain=name.replace_strict(domains, return_dtype=pl.String),
+        domain=pl.lit(None, pl.String),
         form=form,
         process="pid",
     )
@@ -149,7 +149,7 @@ def _activities(database: Database, texts: pl.DataFrame, calls: pl.DataFrame) ->
     rows = rows.drop_nulls("kind").with_columns(
         kind=pl.when(of_library).then(pl.lit("collective")).otherwise("kind")
     )
-    return shaped(raw.ACTIVITIES, _with_call(database, rows, calls))
+    return shaped(raw.ACTIVITIES, _with_call(database, rows, calls), database.tally)
 
 
 def _kind(operation: str) -> str | None:

@@ -6,19 +6,17 @@ of whoever made the file. A value of another type than its column's reads as not
 
 from __future__ import annotations
 
-import math
-import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import polars as pl
 
 from workbench.errors import InputError
-from workbench.trace import container
+from workbench.trace import cells, container
+from workbench.trace.cells import Column, text
 from workbench.trace.problems import Tally
 
 MAGIC = b"SQLite format 3\x00"
@@ -33,20 +31,12 @@ _CHUNK = 8192
 _CLOCK_STEPS = 20_000
 """Instructions of SQLite's machine between two looks at the clock."""
 _IN_USE = ("-wal", "-journal")
-_INT = re.compile(rb"-?\d{1,19}")
-_INT64 = range(-(2**63), 2**63)
 _ROW = "\0row"
 _STORED = (0, 3)
 """`hidden` of plain columns and of computed ones whose value is stored."""
 _PARTIAL = frozenset({"damaged_table", "too_many_rows", "still_written"})
 
 Types = Mapping[str, pl.DataType]
-
-
-class _Column(NamedTuple):
-    values: pl.Series
-    lost: int = 0
-    example: object = None
 
 
 class Database:
@@ -117,7 +107,7 @@ class Database:
                 f"{self.path} is damaged or no SQLite file: its table of contents says {e}; "
                 "export it again or copy it whole."
             ) from None
-        names = [(k, _text(n), page) for k, n, page in rows if isinstance(n, bytes)]
+        names = [(k, text(n), page) for k, n, page in rows if isinstance(n, bytes)]
         tables = {n for k, n, page in names if k == b"table" and page}
         return tables, {n for k, n, page in names if not page and k in {b"table", b"view"}}
 
@@ -128,7 +118,7 @@ class Database:
         except sqlite3.Error as e:
             self._damaged(table, e, 0)
             return {}
-        return {_text(r[1]).lower(): _text(r[1]) for r in rows if r[-1] in _STORED}
+        return {text(r[1]).lower(): text(r[1]) for r in rows if r[-1] in _STORED}
 
     def _row_number(self, table: str, stored: Mapping[str, str]) -> str | None:
         """Return SQLite's name of the row number; a table may be made without one."""
@@ -142,7 +132,7 @@ class Database:
 
     def _fetch(self, table: str, query: str, types: Types) -> pl.DataFrame:
         """Run a query piece by piece; damage ends it after the last good piece."""
-        makers = [_MAKERS[t] for t in types.values()]
+        makers = [cells.MAKERS[t] for t in types.values()]
         pieces: list[list[pl.Series]] = [[] for _ in types]
         count = 0
         try:
@@ -173,7 +163,7 @@ class Database:
         self._damaged(table, "its rows repeat", wrong)
         return frame.head(wrong)
 
-    def _lost(self, where: str, column: _Column) -> None:
+    def _lost(self, where: str, column: Column) -> None:
         if column.lost:
             self.tally.add(
                 "bad_value",
@@ -257,59 +247,5 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _text(value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-
-
 def _joined(pieces: list[pl.Series], dtype: pl.DataType) -> pl.Series:
     return pl.concat(pieces) if pieces else pl.Series(dtype=dtype)
-
-
-def _integers(values: Sequence[Any]) -> _Column:
-    try:
-        return _Column(pl.Series(values, dtype=pl.Int64))
-    except (TypeError, OverflowError, pl.exceptions.PolarsError):
-        return _tolerant(values, _as_int, pl.Int64())
-
-
-def _doubles(values: Sequence[Any]) -> _Column:
-    return _tolerant(values, _as_double, pl.Float64())
-
-
-def _texts(values: Sequence[Any]) -> _Column:
-    try:
-        return _Column(pl.Series(values, dtype=pl.Binary).cast(pl.String))
-    except (TypeError, pl.exceptions.PolarsError):
-        return _tolerant(values, _text, pl.String())
-
-
-_MAKERS: dict[pl.DataType, Callable[[Sequence[Any]], _Column]] = {
-    pl.Int64(): _integers,
-    pl.Float64(): _doubles,
-    pl.String(): _texts,
-}
-
-
-def _tolerant(
-    values: Sequence[Any], convert: Callable[[Any], object], dtype: pl.DataType
-) -> _Column:
-    """Convert one by one; what the conversion makes None was lost."""
-    read = [None if v is None else convert(v) for v in values]
-    lost = [v for v, r in zip(values, read, strict=True) if r is None and v is not None]
-    return _Column(pl.Series(read, dtype=dtype), len(lost), lost[0] if lost else None)
-
-
-def _as_int(value: int | float | bytes) -> int | None:  # noqa: PYI041 - what SQLite returns
-    if isinstance(value, bytes):
-        value = int(value) if _INT.fullmatch(value) else math.nan
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and int(value) in _INT64 else None
-    return value if value in _INT64 else None
-
-
-def _as_double(value: int | float | bytes) -> float | None:  # noqa: PYI041 - what SQLite returns
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

@@ -7,6 +7,7 @@ import polars as pl
 from workbench.trace import raw
 from workbench.trace.families import is_collective
 from workbench.trace.nsys.ids import UNNAMED, Texts
+from workbench.trace.problems import Tally
 from workbench.trace.records import counted, durations, shaped
 from workbench.trace.sqlite import Database
 
@@ -18,7 +19,7 @@ COPY_KINDS = {
     1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
     9: "HtoH", 10: "PtoP", 11: "Unified HtoD", 12: "Unified DtoH", 13: "Unified DtoD",
 }  # fmt: skip
-"""CUpti_ActivityMemcpyKind, and unified memory's migrations (the export's ENUM_CUDA_MEMCPY_OPER)."""
+"""The export's ENUM_CUDA_MEMCPY_OPER; unified memory's migrations are copies too."""
 MEMORY_KINDS = (
     "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static",
 )  # fmt: skip
@@ -57,7 +58,8 @@ def _kernels(database: Database, texts: Texts) -> pl.DataFrame:
             name=name,
             kind=kind,
             shared_bytes=pl.sum_horizontal(_SHARED, ignore_nulls=False),
-        )
+        ),
+        database.tally,
     )
 
 
@@ -68,14 +70,17 @@ def _copies(database: Database) -> pl.DataFrame:
         pl.lit(" ("), _memory("srcKind"), pl.lit(" -> "), _memory("dstKind"), pl.lit(")")
     )
     name = pl.concat_str(pl.lit("Memcpy"), (pl.lit(" ") + kind).fill_null(""), ends.fill_null(""))
-    return _activities(rows.with_columns(counted("bytes"), name=name, kind=pl.lit("copy")))
+    return _activities(
+        rows.with_columns(counted("bytes"), name=name, kind=pl.lit("copy")), database.tally
+    )
 
 
 def _sets(database: Database) -> pl.DataFrame:
     rows = database.read(MEMSET, _columns("bytes", "memKind"))
     where = pl.concat_str(pl.lit("Memset ("), _memory("memKind"), pl.lit(")"))
     return _activities(
-        rows.with_columns(counted("bytes"), name=where.fill_null("Memset"), kind=pl.lit("set"))
+        rows.with_columns(counted("bytes"), name=where.fill_null("Memset"), kind=pl.lit("set")),
+        database.tally,
     )
 
 
@@ -96,7 +101,7 @@ def _graphs(database: Database, own: pl.DataFrame) -> pl.DataFrame:
         "in it is unknown (record with --cuda-graph-trace=node)",
     )
     number = pl.concat_str(pl.lit("CUDA graph "), pl.col("graphId")).fill_null("CUDA graph")
-    return _activities(rows.with_columns(name=number, kind=pl.lit("kernel")))
+    return _activities(rows.with_columns(name=number, kind=pl.lit("kernel")), database.tally)
 
 
 def _memory(column: str) -> pl.Expr:
@@ -113,7 +118,7 @@ def _triple(names: tuple[str, ...]) -> pl.Expr:
     return pl.when(known).then(pl.concat_arr(sizes))
 
 
-def _activities(rows: pl.DataFrame) -> pl.DataFrame:
+def _activities(rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     rows = rows.with_columns(
         durations().alias("dur_ns"),
         pl.col("name").fill_null(UNNAMED),
@@ -123,4 +128,4 @@ def _activities(rows: pl.DataFrame) -> pl.DataFrame:
         counted("graphNodeId").alias("graph_node"),
         start_ns="start",
     )
-    return shaped(raw.ACTIVITIES | {"globalPid": pl.Int64()}, rows)
+    return shaped(raw.ACTIVITIES | {"globalPid": pl.Int64()}, rows, tally)

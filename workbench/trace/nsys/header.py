@@ -78,7 +78,7 @@ class Numbering(NamedTuple):
 
 
 def numbering(database: Database) -> Numbering:
-    """Number devices as CUDA does, and as the machine does where processes contradict each other.
+    """Give devices CUDA's numbers, or the machine's where processes contradict each other.
 
     Each process numbers the devices that it may see from 0, so device 0 of two processes can be
     two GPUs; TARGET_INFO_CUDA_DEVICE, where it was recorded, tells.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from workbench.trace.families import STEP, range_domain
+from workbench.trace.families import STEP
 from workbench.trace.nsys.ids import UNNAMED, Texts, process_of
 from workbench.trace.records import durations
 from workbench.trace.sqlite import Database
@@ -19,8 +19,8 @@ _NUMBERS = ("start", "end", "eventType", "globalTid", "textId", "domainId")
 _COLUMNS = dict.fromkeys(_NUMBERS, pl.Int64()) | {"text": pl.String()}
 
 
-def annotations(database: Database, texts: Texts) -> pl.DataFrame:
-    """Return `name domain form start_ns dur_ns globalTid`; times as recorded.
+def marked(database: Database, texts: Texts) -> pl.DataFrame:
+    """Return `name domain form start_ns dur_ns globalTid`; times as recorded, default domain null.
 
     A range whose end was not recorded is left out and noted: how long it ran is unknown.
     """
@@ -84,18 +84,12 @@ def _domain_names(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_domain(found: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
-    """Name each annotation's domain: of a step, of NVTX, or as elsewhere where NVTX has none."""
+    """Name each annotation's NVTX domain; null in the default one. Steps count in any."""
     found = found.with_columns(process_of(found["globalTid"]).alias("process"))
     found = found.join(named, on=["process", "domainId"], how="left", maintain_order="left")
-    default = pl.col("domainId").fill_null(0) == 0
-    domains = {n: range_domain(n) for n in found.filter(default)["name"].unique().drop_nulls()}
-    by_name = pl.col("name").replace_strict(domains, default="user", return_dtype=pl.String)
     unnamed = pl.concat_str(pl.lit("domain "), pl.col("domainId"))
+    default = pl.col("domainId").fill_null(0) == 0
     step = pl.col("name").str.contains(f"^(?:{STEP.pattern})$").fill_null(value=False)
     return found.with_columns(
-        domain=pl.when(step)
-        .then(pl.lit("step"))
-        .when(default)
-        .then(by_name)
-        .otherwise(pl.coalesce("named", unnamed))
+        domain=pl.when(step).then(pl.lit("step")).when(~default).then(pl.coalesce("named", unnamed))
     )

@@ -37,7 +37,7 @@ def _raw_trace(database: Database, path: Path) -> raw.RawTrace:
     texts = Texts(database)
     activities = device.activities(database, texts)
     launches = calls.calls(database, texts)
-    ranges = nvtx.annotations(database, texts)
+    ranges = nvtx.marked(database, texts)
     hosts = Hosts(pl.concat([launches["globalTid"], ranges["globalTid"]]))
     numbers = header.numbering(database)
     ops, rest = emitted.split(_placed(ranges, hosts))
@@ -71,6 +71,7 @@ def _raw_trace(database: Database, path: Path) -> raw.RawTrace:
         memory=raw.empty(raw.MEMORY),
         recording=settled.recording,
         accelerator=_has_accelerator(database, numbers),
+        unread_accelerator=None,
         problems=database.tally.problems(),
     )
 
@@ -86,7 +87,7 @@ def _placed(rows: pl.DataFrame, hosts: Hosts) -> pl.DataFrame:
 def _on_devices(
     database: Database, rows: pl.DataFrame, hosts: Hosts, numbers: header.Numbering
 ) -> pl.DataFrame:
-    """Number the activities' processes, and their devices where processes disagree."""
+    """Give the activities their processes, and their devices where processes disagree."""
     pid = (pl.col("globalPid") // (1 << TID_BITS)) & _PID_BITS
     rows = rows.with_columns(hosts.process(rows["globalPid"]).alias("process"), pid.alias("pid"))
     if numbers.gpu_of is not None:
@@ -99,7 +100,7 @@ def _on_devices(
         rows = rows.with_columns(pl.coalesce("gpu", "device").alias("device"))
     elif len(numbers.devices) > 1 and not database.has("TARGET_INFO_CUDA_DEVICE"):
         _note_ambiguous(database, rows)
-    return shaped(raw.ACTIVITIES, rows)
+    return shaped(raw.ACTIVITIES, rows, database.tally)
 
 
 def _note_ambiguous(database: Database, rows: pl.DataFrame) -> None:
@@ -123,7 +124,7 @@ def _has_accelerator(database: Database, numbers: header.Numbering) -> bool:
 
 
 def _note_absent(database: Database, settled: Settled) -> None:
-    """Say of kernels and annotations, the two that most questions are about, that there are none."""
+    """Say that there are no kernels or no annotations, which most questions are about."""
     kernels = settled.tables["activities"].filter(pl.col("kind").is_in(["kernel", "collective"]))
     annotated = settled.tables["ranges"].height + settled.tables["ops"].height
     database.tally.add(
