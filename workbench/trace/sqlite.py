@@ -6,12 +6,15 @@ of whoever made the file. A value of another type than its column's reads as not
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 
 from workbench.errors import InputError
@@ -28,10 +31,10 @@ SECONDS_FREE = 120
 SLOWEST_BYTES_PER_S = 1 << 20
 """A file gets `SECONDS_FREE` and its size at this pace to be read in; beyond, it is refused."""
 _CHUNK = 8192
+"""Rows taken at once."""
 _CLOCK_STEPS = 20_000
 """Instructions of SQLite's machine between two looks at the clock."""
 _IN_USE = ("-wal", "-journal")
-_ROW = "\0row"
 _STORED = (0, 3)
 """`hidden` of plain columns and of computed ones whose value is stored."""
 _PARTIAL = frozenset({"damaged_table", "too_many_rows", "still_written"})
@@ -85,8 +88,7 @@ class Database:
             f"SELECT {', '.join([row or 'NULL', *names])} "  # noqa: S608 - names are quoted
             f"FROM {_quoted(table)} NOT INDEXED {where} LIMIT {MAX_ROWS + 1}"
         )
-        types = {_ROW: pl.Int64(), **{c: columns[c] for c in found}}
-        frame = self._in_order(table, self._fetch(table, query, types), ordered=bool(row))
+        frame = self._fetch(table, query, {c: columns[c] for c in found})
         if frame.height > MAX_ROWS:
             self.tally.add(
                 "too_many_rows",
@@ -94,7 +96,7 @@ class Database:
                 f"{table}: only its first {MAX_ROWS:,} rows are read",
                 "totals are partial (workbench.trace.sqlite.MAX_ROWS)",
             )
-        rest = [pl.lit(None, t).alias(c) for c, t in columns.items() if c not in types]
+        rest = [pl.lit(None, t).alias(c) for c, t in columns.items() if c not in found]
         return frame.head(MAX_ROWS).with_columns(rest).select(list(columns))
 
     def _contents(self) -> tuple[set[str], set[str]]:
@@ -103,6 +105,7 @@ class Database:
                 "SELECT type, name, rootpage FROM sqlite_master"
             ).fetchall()
         except sqlite3.Error as e:
+            self._refuse_slow("its table of contents", e)
             raise InputError(
                 f"{self.path} is damaged or no SQLite file: its table of contents says {e}; "
                 "export it again or copy it whole."
@@ -131,37 +134,44 @@ class Database:
         return name
 
     def _fetch(self, table: str, query: str, types: Types) -> pl.DataFrame:
-        """Run a query piece by piece; damage ends it after the last good piece."""
-        makers = [cells.MAKERS[t] for t in types.values()]
+        """Run a query and turn its rows, but for their numbers, into columns piece by piece."""
         pieces: list[list[pl.Series]] = [[] for _ in types]
-        count = 0
+        for rows in self._rows(table, query):
+            cells_of = itertools.islice(zip(*rows, strict=True), 1, None)
+            for (name, dtype), piece, values in zip(types.items(), pieces, cells_of, strict=True):
+                column = cells.MAKERS[dtype](values)
+                self._lost(f"{table}.{name}", column)
+                piece.append(column.values)
+        joined = (_joined(p, t) for t, p in zip(types.values(), pieces, strict=True))
+        return pl.DataFrame(dict(zip(types, joined, strict=True)), schema=dict(types))
+
+    def _rows(self, table: str, query: str) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield pieces of rows that begin with their number; damage ends them.
+
+        Numbers that stop growing are damage too: pages that lead to one page twice would count its
+        rows twice, or without end.
+        """
+        count, last, error = 0, None, None
         try:
             cursor = self._connection.execute(query)
-            while rows := cursor.fetchmany(_CHUNK):
-                for name, piece, make, values in zip(
-                    types, pieces, makers, zip(*rows, strict=True), strict=True
-                ):
-                    column = make(values)
-                    self._lost(f"{table}.{name}", column)
-                    piece.append(column.values)
-                count += len(rows)
         except sqlite3.Error as e:
-            self._damaged(table, e, count)
-        return pl.DataFrame(
-            {n: _joined(p, t) for (n, t), p in zip(types.items(), pieces, strict=True)},
-            schema=dict(types),
-        )
-
-    def _in_order(self, table: str, frame: pl.DataFrame, *, ordered: bool) -> pl.DataFrame:
-        """Cut a table where its row numbers stop growing: a damaged tree repeats its rows."""
-        if not ordered or not frame.height:
-            return frame
-        step = frame[_ROW].diff().fill_null(1)
-        wrong = (step <= 0).arg_max() or 0
-        if step[wrong] > 0:
-            return frame
-        self._damaged(table, "its rows repeat", wrong)
-        return frame.head(wrong)
+            self._damaged(table, e, 0)
+            return
+        while error is None:
+            rows: list[tuple[Any, ...]] = []
+            try:
+                rows.extend(itertools.islice(cursor, _CHUNK))  # keeps those before an error
+            except sqlite3.Error as e:
+                error = str(e)
+            good = _growing([r[0] for r in rows], last)
+            if good < len(rows):
+                error = "its rows repeat"
+            if not good:
+                break
+            yield rows[:good]
+            count, last = count + good, rows[good - 1][0]
+        if error is not None:
+            self._damaged(table, error, count)
 
     def _lost(self, where: str, column: Column) -> None:
         if column.lost:
@@ -172,12 +182,15 @@ class Database:
                 "values of another type than their column's read as not recorded",
             )
 
-    def _damaged(self, table: str, error: object, rows: int) -> None:
+    def _refuse_slow(self, where: str, error: object) -> None:
         if "interrupted" in str(error):
             raise InputError(
-                f"{self.path} takes too long to read (table {table}); "
+                f"{self.path} takes too long to read ({where}); "
                 "copy it to a faster disk or export fewer tables."
             )
+
+    def _damaged(self, table: str, error: object, rows: int) -> None:
+        self._refuse_slow(table, error)
         self.tally.add(
             "damaged_table",
             1,
@@ -245,6 +258,15 @@ def _note_writer(database: Database) -> None:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _growing(numbers: list[int | None], last: int | None) -> int:
+    """Return how many row numbers grow, from the last of the piece before on."""
+    if not numbers or numbers[0] is None:
+        return len(numbers)
+    column = np.array(numbers if last is None else [last, *numbers], dtype=np.int64)
+    wrong = np.flatnonzero(column[1:] <= column[:-1])
+    return int(wrong[0]) + (last is None) if len(wrong) else len(numbers)
 
 
 def _joined(pieces: list[pl.Series], dtype: pl.DataType) -> pl.Series:
