@@ -1,6 +1,7 @@
 """Tiny Nsight Systems exports written by hand in tests: one line an event, times in ns."""
 
 import sqlite3
+from contextlib import closing
 
 PID = 1001
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -70,3 +71,22 @@ def _type(table, column):
     if (table, column) == ("StringIds", "id"):
         return "INTEGER PRIMARY KEY"
     return "TEXT" if column in {"value", "text", "name", "metricName"} else "INTEGER"
+
+
+def busy_ns(path):
+    """Return the length of the union of device records by device: plain SQL and a sweep."""
+    spans = {}
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
+        tables = {r[0] for r in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table in tables & {KERNEL, MEMCPY, MEMSET}:
+            for device, start, end in db.execute(f"SELECT deviceId, start, end FROM {table}"):
+                spans.setdefault(device, []).append((start, end))
+    return {device: _union(sorted(times)) for device, times in spans.items()}
+
+
+def _union(times):
+    total, until = 0, times[0][0]
+    for start, end in times:
+        total += max(0, end - max(start, until))
+        until = max(until, end)
+    return total

@@ -20,8 +20,6 @@ _PARTS = (
 )
 _PLAIN = r"^(aten|c10d|autograd::engine)::"
 """Operators that bear no number: only namespaces that a program doesn't name its own ranges by."""
-UNKNOWN_THREAD = -1
-"""Stands for the forward thread of a backward operator whose partner isn't certain."""
 
 
 def split(ranges: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -55,8 +53,8 @@ def _with_backward(ops: pl.DataFrame) -> pl.DataFrame:
     """Mark backward operators by the thread of their forward partner, as the profiler does.
 
     A backward node runs inside `autograd::engine::evaluate_function: NODE` under its own name and
-    bears its partner's sequence number, which counts by thread: where several threads used that
-    number the partner isn't certain.
+    bears its partner's sequence number, which counts by thread. Where not just one thread used that
+    number its thread is unknown: a negative one of its own, so that it is no other operator's.
     """
     node = pl.col("name").str.strip_prefix(f"{BACKWARD_NODE}: ")
     evaluated = pl.col("name").str.starts_with(BACKWARD_NODE)
@@ -79,6 +77,7 @@ def _with_backward(ops: pl.DataFrame) -> pl.DataFrame:
         nulls_equal=True,
         maintain_order="left",
     )
+    unknown = -1 - pl.int_range(pl.len())
     return ops.with_columns(
-        forward_thread=pl.when("backward").then(pl.col("partner").fill_null(UNKNOWN_THREAD))
+        forward_thread=pl.when("backward").then(pl.col("partner").fill_null(unknown))
     )

@@ -17,7 +17,7 @@ from workbench.trace.problems import table as problem_table
 RUN_FILE = "run.json"
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 _RANK_DIGITS = 9
-_TRACE_NAMES = ("*.json", "*.json.gz", "*.json.zip")
+_TRACE_NAMES = ("*.json", "*.json.gz", "*.json.zip", "*.sqlite", "*.rpd")
 _SIDE_FILES = {RUN_FILE, "notes.json", "answers.json"}
 
 
@@ -87,7 +87,9 @@ def _trace_files(folder: Path) -> list[Path]:
     if not files and (folder / RUN_FILE).exists():
         raise InputError(f"The run {folder} holds no trace; its log.txt says why it failed.")
     if not files:
-        raise InputError(f"{folder} holds no trace: no file in it is named *.json or *.json.gz.")
+        raise InputError(
+            f"{folder} holds no trace: no file in it is named *.json, *.json.gz, *.sqlite or *.rpd."
+        )
     return files
 
 
