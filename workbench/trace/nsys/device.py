@@ -24,7 +24,7 @@ MEMORY_KINDS = (
     "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static",
 )  # fmt: skip
 """The export's ENUM_CUDA_MEM_KIND."""
-_NAMES = ("demangledName", "shortName", "mangledName")
+_OTHER_NAMES = ("shortName", "mangledName")
 _GRID, _BLOCK = ("gridX", "gridY", "gridZ"), ("blockX", "blockY", "blockZ")
 _SHARED = ("staticSharedMemory", "dynamicSharedMemory")
 
@@ -41,11 +41,14 @@ def activities(database: Database, texts: Texts) -> pl.DataFrame:
 
 
 def _kernels(database: Database, texts: Texts) -> pl.DataFrame:
-    rows = database.read(KERNEL, _columns(*_NAMES, "registersPerThread", *_SHARED, *_GRID, *_BLOCK))
+    rows = database.read(
+        KERNEL, _columns("demangledName", "registersPerThread", *_SHARED, *_GRID, *_BLOCK)
+    )
     name = texts.of(rows["demangledName"])
-    for other in _NAMES[1:]:
-        if name.null_count():
-            name = name.fill_null(texts.of(rows[other]))
+    if name.null_count():
+        others = database.read(KERNEL, dict.fromkeys(_OTHER_NAMES, pl.Int64()))
+        for other in _OTHER_NAMES:
+            name = name.fill_null(texts.of(others[other]))
     by_name = {
         n: "collective" if is_collective(n) else "kernel" for n in name.unique().drop_nulls()
     }
