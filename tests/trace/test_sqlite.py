@@ -51,6 +51,7 @@ def test_absent_tables_and_columns_read_as_none_and_null(tmp_path):
     path = made(tmp_path, "CREATE TABLE t (START INTEGER)", "INSERT INTO t VALUES (5)")
     frame, problems = read(path)
     assert frame.rows() == [(5, None, None)]  # SQLite's names have no case
+    assert read(path, columns={"name": pl.String()})[0].rows() == [(None,)]
     assert read(path, "other")[0].rows() == []
     assert problems == {}
 

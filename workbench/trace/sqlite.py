@@ -89,16 +89,17 @@ class Database:
             f"SELECT {', '.join([row or 'NULL', *names])} "  # noqa: S608 - names are quoted
             f"FROM {_quoted(table)} NOT INDEXED {where} LIMIT {MAX_ROWS + 1}"
         )
-        frame = self._fetch(table, query, {c: columns[c] for c in found})
-        if frame.height > MAX_ROWS:
+        read, height = self._fetch(table, query, {c: columns[c] for c in found})
+        if height > MAX_ROWS:
             self.tally.add(
                 "too_many_rows",
                 1,
                 f"{table}: only its first {MAX_ROWS:,} rows are read",
                 "totals are partial (workbench.trace.sqlite.MAX_ROWS)",
             )
-        rest = [pl.lit(None, t).alias(c) for c, t in columns.items() if c not in found]
-        return frame.head(MAX_ROWS).with_columns(rest).select(list(columns))
+        absent = {c: t for c, t in columns.items() if c not in found}
+        read |= {c: pl.repeat(None, height, dtype=t, eager=True) for c, t in absent.items()}
+        return pl.DataFrame({c: read[c] for c in columns}).head(MAX_ROWS)
 
     def _contents(self) -> tuple[set[str], set[str]]:
         try:
@@ -134,17 +135,19 @@ class Database:
             return None
         return name
 
-    def _fetch(self, table: str, query: str, types: Types) -> pl.DataFrame:
-        """Run a query and turn its rows, but for their numbers, into columns piece by piece."""
+    def _fetch(self, table: str, query: str, types: Types) -> tuple[dict[str, pl.Series], int]:
+        """Turn the rows of a query, but for their numbers, into columns; count the rows."""
         pieces: list[list[pl.Series]] = [[] for _ in types]
+        height = 0
         for rows in self._rows(table, query):
+            height += len(rows)
             cells_of = itertools.islice(zip(*rows, strict=True), 1, None)
             for (name, dtype), piece, values in zip(types.items(), pieces, cells_of, strict=True):
                 column = cells.MAKERS[dtype](values)
                 self._lost(f"{table}.{name}", column)
                 piece.append(column.values)
         joined = (_joined(p, t) for t, p in zip(types.values(), pieces, strict=True))
-        return pl.DataFrame(dict(zip(types, joined, strict=True)), schema=dict(types))
+        return dict(zip(types, joined, strict=True)), height
 
     def _rows(self, table: str, query: str) -> Iterator[list[tuple[Any, ...]]]:
         """Yield pieces of rows that begin with their number; damage ends them.
