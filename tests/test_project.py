@@ -55,7 +55,7 @@ TABLES = {
     "launches": "id kind name thread start_ns dur_ns correlation op",
     "ops": "id name thread start_ns dur_ns self_ns parent depth sequence external_id phase step "
     "module input_dims input_types input_strides concrete_inputs",
-    "ranges": "id name domain thread device stream start_ns dur_ns parent",
+    "ranges": "id name domain thread device stream start_ns dur_ns parent form",
     "steps": "step device host_start_ns host_dur_ns start_ns dur_ns complete tail",
     "collectives": "id activity name requested group group_size members seq dtype in_elements "
     "out_elements bytes start_ns dur_ns",

@@ -100,7 +100,10 @@ def _ids(rows: Rows) -> pl.Series:
 
 
 def _ranges(ranges: pl.DataFrame) -> pl.DataFrame:
-    """Nest ranges on their host thread or device stream."""
+    """Nest ranges on their host thread or device stream; free ones are in no stack."""
+    ranges = ranges.with_columns(pl.col("form").fill_null("nested"))
+    free = ranges.filter(pl.col("form") == "free").sort("start_ns", maintain_order=True)
+    ranges = ranges.filter(pl.col("form") != "free")
     lane = ranges.select(
         pl.struct("thread", "device", "stream").rank("dense").cast(pl.Int64)
     ).to_series()
@@ -108,10 +111,10 @@ def _ranges(ranges: pl.DataFrame) -> pl.DataFrame:
     end = start + ranges["dur_ns"].to_numpy()
     order = nesting.order(lane.to_numpy(), start, end)
     nested = nesting.nest(lane.to_numpy()[order], start[order], end[order])
-    return ranges[order].with_columns(
-        id=pl.int_range(ranges.height, dtype=schema.ID),
-        parent=_ids(nested.parent),
-        domain=pl.col("domain").cast(schema.NAME),
+    stacked = ranges[order].with_columns(parent=_ids(nested.parent))
+    both = pl.concat([stacked, free.with_columns(parent=pl.lit(None, schema.ID))])
+    return both.with_columns(
+        id=pl.int_range(both.height, dtype=schema.ID), domain=pl.col("domain").cast(schema.NAME)
     )
 
 

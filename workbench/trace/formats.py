@@ -24,6 +24,8 @@ class Format(NamedTuple):
 
 
 FORMATS = (
+    Format("Nsight Systems or rocm RPD SQLite", sniffing.is_sqlite, "workbench.trace.exports"),
+    Format("Nsight Systems report", sniffing.is_nsys_report, "workbench.trace.nsys.report"),
     Format("rocprofv3 JSON", sniffing.is_rocprof, "workbench.trace.rocprof"),
     Format("PyTorch execution trace", sniffing.is_execution_trace, "workbench.trace.graphs.torch"),
     Format("Chakra graph as JSON", sniffing.is_chakra_json, "workbench.trace.graphs.chakra_json"),
@@ -34,10 +36,6 @@ FORMATS = (
     Format("Chakra execution trace", sniffing.is_chakra, "workbench.trace.graphs.chakra"),
 )
 """The first that matches reads the file, so the more particular stand before the general."""
-_REFUSED = (
-    (b"SQLite format 3\x00", "an SQLite export (Nsight Systems or rocm RPD)"),
-    (b"PAR1", "a Parquet file"),
-)
 
 
 def read(path: Path) -> Trace:
@@ -53,8 +51,5 @@ def read(path: Path) -> Trace:
         if form.matches(head):
             trace: Trace = importlib.import_module(form.module).read(path)
             return trace
-    for magic, what in _REFUSED:
-        if head.startswith(magic):
-            raise InputError(f"{path} is {what}; this is not read yet.")
     known = ", ".join(f.name for f in FORMATS)
     raise InputError(f"{path} is none of the formats that are read: {known}.")

@@ -17,7 +17,9 @@ from workbench.trace.problems import table as problem_table
 RUN_FILE = "run.json"
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 _RANK_DIGITS = 9
-_TRACE_NAMES = ("*.json", "*.json.gz", "*.json.zip", "*.xplane.pb", "*.et", "*.et.gz")
+_TRACE_NAMES = (
+    "*.json", "*.json.gz", "*.json.zip", "*.sqlite", "*.rpd", "*.xplane.pb", "*.et", "*.et.gz",
+)  # fmt: skip
 _SIDE_FILES = {RUN_FILE, "notes.json", "answers.json"}
 
 

@@ -53,7 +53,8 @@ OPS = (
 )
 """The three kernel columns are what Inductor says of the kernel that an operator launches."""
 RANGES = _pick("ranges", "name", "domain", "thread", "device", "stream", "start_ns", "dur_ns")
-RANGES |= _TEXT
+RANGES |= _pick("ranges", "form") | _TEXT
+"""A null form is nested."""
 MEMORY = _pick(
     "memory", "t_ns", "device", "address", "bytes", "total_allocated", "total_reserved"
 ) | {"thread": pl.Int32()}

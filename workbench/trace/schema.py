@@ -21,6 +21,8 @@ LAUNCH_TYPE_KINDS = ("launch", "graph_launch", "copy", "set")
 """Calls that put work on a device."""
 SOURCES = ("device", "host", "model")
 DEPENDENCY_KINDS = ("control", "data")
+RANGE_FORMS = ("nested", "free", "mark")
+"""Of annotations: on a thread's or stream's stack; begun and ended anywhere; an instant."""
 PHASES = (
     "data",
     "optimizer",
@@ -39,6 +41,7 @@ LAUNCH_KIND = pl.Enum(LAUNCH_KINDS)
 PHASE = pl.Enum(PHASES)
 SOURCE = pl.Enum(SOURCES)
 DEPENDENCY_KIND = pl.Enum(DEPENDENCY_KINDS)
+RANGE_FORM = pl.Enum(RANGE_FORMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "stream": Column(pl.Int64(), "stream", "host side"),
         "start_ns": Column(NS, "start"),
         "dur_ns": Column(NS, "duration, at least 0"),
-        "parent": Column(ID, "enclosing range on the same thread or stream", "outermost"),
+        "parent": Column(ID, "enclosing range on the same thread or stream", "outermost or free"),
+        "form": Column(RANGE_FORM, "nested, free (its thread is where it began) or mark"),
     },
     "steps": {
         "step": Column(pl.Int32(), "step number as recorded"),

@@ -16,6 +16,16 @@ _LONGEST_NAME = 256
 _MOST_VARINT = 10
 
 
+def is_sqlite(head: bytes) -> bool:
+    """Say whether it is an SQLite database."""
+    return head.startswith(b"SQLite format 3\x00")
+
+
+def is_nsys_report(head: bytes) -> bool:
+    """Say whether it is a report of Nsight Systems, before any export."""
+    return head.startswith(b"NVIDIA Tegra Profiler Report ")
+
+
 def is_json(head: bytes) -> bool:
     """Say whether text starts as a JSON object or array."""
     return head.lstrip(_BLANK)[:1] in (b"{", b"[")

@@ -1,7 +1,9 @@
 """Decimal microseconds to integer nanoseconds, whole columns at a time and exactly.
 
-A double holds a number of at most three decimals without loss only below 2^43 us; beyond, or with
-more decimals, the text itself is read and rounded half to even.
+A double that stands for a text of any number of decimals rounds to the right nanosecond below 2^42
+us when it is the double nearest to a number of three decimals: neighbours are then less than 0.5 ns
+apart, so the text lay less than half a nanosecond off. Beyond, or where it isn't, the text itself
+is read and rounded half to even.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 MISSING = np.iinfo(np.int64).min
 """Stands for a time that is absent, no number or beyond int64; callers drop such records."""
-EXACT_BELOW_US = float(2**43)
+EXACT_BELOW_US = float(2**42)
 _DECIMALS = 3
 _MOST_DIGITS = 18
 """Any number of so many digits fits int64."""
