@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import nsysfile
 import reference
 
 import workbench as wb
@@ -69,6 +70,28 @@ def remove_key(data: bytes, rng: random.Random) -> bytes:
     return data[: found.start()] + data[found.end() :].lstrip(b" \n\r,")
 
 
+def pages(data: bytes, rng: random.Random) -> bytes:
+    """Flip bits of a database, overwrite or swap its pages, or cut it."""
+    out = bytearray(data)
+    size = int.from_bytes(data[16:18], "big")
+    page = rng.randrange(len(data) // size) * size
+    match rng.randrange(5):
+        case 0:
+            for _ in range(rng.choice((1, 8, 64))):
+                out[rng.randrange(len(out))] ^= 1 << rng.randrange(8)
+        case 1:
+            out[page : page + size] = rng.randbytes(size)
+        case 2:
+            other = rng.randrange(len(data) // size) * size
+            out[page : page + size] = out[other : other + size]
+        case 3:
+            del out[rng.randrange(len(out)) :]
+        case 4:
+            at = page + rng.randrange(size // 8)
+            out[at : at + 8] = rng.randbytes(8)
+    return bytes(out)
+
+
 TEXT: tuple[Mutation, ...] = (flip_bits, cut, cut_out, swap_type, duplicate_key, remove_key)
 PACKED: tuple[Mutation, ...] = (flip_bits, cut, cut_out)
 
@@ -82,6 +105,29 @@ def mutants(path: Path, rng: random.Random) -> Iterator[tuple[str, bytes, bool]]
         packed = is_gzip and rng.random() < 0.25
         how = rng.choice(PACKED if packed else TEXT)
         yield how.__name__, how(data if packed else text, rng), packed
+
+
+def sqlite_mutants(path: Path, rng: random.Random) -> Iterator[tuple[str, bytes, bool]]:
+    """Yield damaged forms of a database without end."""
+    data = path.read_bytes()
+    while True:
+        yield "pages", pages(data, rng), False
+
+
+def check_sqlite(path: Path, data: bytes) -> str:
+    """Open a damaged export: refused in a sentence, named among the problems, or exact."""
+    path.write_bytes(data)
+    trace = opened_or_refused(path)
+    if trace is None:
+        return "refused"
+    summary = wb.summary(trace, window="all")
+    if trace.problems.height:
+        return "named"
+    got = {r["device"]: r["busy_ns"] for r in summary.iter_rows(named=True)}
+    want = nsysfile.busy_ns(path)
+    if trace.meta.device_kind != "cpu" and want and got != want:
+        raise AssertionError(f"silently different: {got} is not {want}")
+    return "exact"
 
 
 def check_json(path: Path, data: bytes, *, original: bytes | None = None) -> str:

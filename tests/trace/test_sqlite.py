@@ -5,6 +5,7 @@ import random
 import sqlite3
 from contextlib import closing
 
+import damage
 import polars as pl
 import pytest
 from nsysfile import KERNEL, MEMSET, Export, busy_ns
@@ -316,35 +317,13 @@ def test_any_column_or_table_may_be_absent(tmp_path):
         assert survives(path)
 
 
-def mutate(data, seed):
-    """Flip bits, overwrite or swap pages, or cut the file."""
-    data = bytearray(data)
-    size = int.from_bytes(data[16:18], "big")
-    page = seed.randrange(len(data) // size) * size
-    match seed.randrange(5):
-        case 0:
-            for _ in range(seed.choice((1, 8, 64))):
-                data[seed.randrange(len(data))] ^= 1 << seed.randrange(8)
-        case 1:
-            data[page : page + size] = seed.randbytes(size)
-        case 2:
-            other = seed.randrange(len(data) // size) * size
-            data[page : page + size] = data[other : other + size]
-        case 3:
-            del data[seed.randrange(len(data)) :]
-        case 4:
-            at = page + seed.randrange(size // 8)
-            data[at : at + 8] = seed.randbytes(8)
-    return bytes(data)
-
-
 def test_damaged_exports_open_or_are_refused(tmp_path):
     original = full_export(tmp_path).read_bytes()
     seed = random.Random(20)
     opened = 0
     for i in range(60):
         path = tmp_path / f"{i}.sqlite"
-        path.write_bytes(mutate(original, seed))
+        path.write_bytes(damage.pages(original, seed))
         trace = survives(path)
         opened += trace is not None
         if trace is not None and not trace.problems.height:  # so the totals are of what is there
@@ -364,7 +343,7 @@ def test_damaged_recorded_files_open_or_are_refused(corpus, tmp_path, name):
     opened = 0
     for i in range(30):
         path = tmp_path / f"{i}.sqlite"
-        path.write_bytes(mutate(original, seed))
+        path.write_bytes(damage.pages(original, seed))
         opened += survives(path) is not None
         path.unlink()
     assert 3 < opened < 30
