@@ -13,10 +13,12 @@ import zlib
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from isal import isal_zlib
 
+from workbench import progress
 from workbench.errors import CutShortError, InputError
 
 if TYPE_CHECKING:
@@ -71,8 +73,10 @@ def head(path: Path, size: int) -> bytes:
     return first
 
 
-def pieces(path: Path, size: int = PIECE) -> Generator[bytes]:
+def pieces(path: Path, size: int | None = None, read: Position | None = None) -> Generator[bytes]:
     """Yield the unpacked bytes of a file in order, in pieces of at most `size`.
+
+    `read` is kept up to date with how far the file has been read.
 
     Raises
     ------
@@ -81,6 +85,7 @@ def pieces(path: Path, size: int = PIECE) -> Generator[bytes]:
     InputError
         The file is missing, unreadable, damaged, or unpacks to an absurd size.
     """
+    size = size or PIECE
     with _opened(path) as f:
         magic = f.read(4)
         f.seek(0)
@@ -88,13 +93,16 @@ def pieces(path: Path, size: int = PIECE) -> Generator[bytes]:
             yield from _unzip(path, f, size)
             return
         stream = _gunzip(f, size) if magic[:2] == GZIP_MAGIC else _plain(f, size)
-        limit = max(UNPACKED_FREE, MAX_RATIO * path.stat().st_size)
+        read = read or Position()
+        read.of = path.stat().st_size
+        limit = max(UNPACKED_FREE, MAX_RATIO * read.of)
         done = 0
         try:
             for piece in stream:
                 done += len(piece)
                 if done > limit:
                     raise _absurd(path, limit)
+                read.at = f.tell()
                 yield piece
         except EOFError:
             raise CutShortError(
@@ -111,13 +119,26 @@ def pieces(path: Path, size: int = PIECE) -> Generator[bytes]:
 def ahead(path: Path) -> Iterator[tuple[Iterator[bytes], Future[str]]]:
     """Unpack a file on a second thread: its pieces, one ahead of their use, and its SHA-256."""
     with ThreadPoolExecutor(2) as pool:
-        yield _one_ahead(pieces(path), pool), pool.submit(sha256, path)
+        read = Position()
+        stream = _one_ahead(pieces(path, read=read), pool, read)
+        yield stream, pool.submit(sha256, path)
 
 
-def _one_ahead(stream: Iterator[bytes], pool: ThreadPoolExecutor) -> Iterator[bytes]:
+@dataclass
+class Position:
+    """How far a reading of a file has come, in bytes on disk."""
+
+    at: int = 0
+    of: int = 1
+
+
+def _one_ahead(
+    stream: Iterator[bytes], pool: ThreadPoolExecutor, read: Position
+) -> Iterator[bytes]:
     coming = pool.submit(next, stream, b"")
     while piece := coming.result():
         coming = pool.submit(next, stream, b"")
+        progress.at(read.at / max(read.of, 1))
         yield piece
 
 

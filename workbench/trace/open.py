@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from workbench import progress
 from workbench.errors import InputError, NotATraceError
 from workbench.trace import formats
 from workbench.trace.core import Job, Trace
@@ -43,7 +44,8 @@ def open_file(path: Path) -> Trace:
         raise InputError(f"There is no file or folder {path}; check the path.")
     if not path.is_file():
         raise InputError(f"{path} is neither a file nor a folder, so it isn't read.")
-    return formats.read(path)
+    with progress.shown(path.name, path.stat().st_size):
+        return formats.read(path)
 
 
 def _open_folder(folder: Path) -> Trace | Job:
