@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from workbench.intervals import Times
@@ -25,6 +26,14 @@ class Nested(NamedTuple):
     start: Times
     end: Times
     parent: Rows
+
+
+def sort_and_nest(events: pl.DataFrame) -> tuple[Rows, Nested]:
+    """Return the order of a table with `thread start_ns dur_ns`, and its nesting in that order."""
+    thread, start = events["thread"].to_numpy(), events["start_ns"].to_numpy()
+    end = start + events["dur_ns"].to_numpy()
+    rows = order(thread, start, end)
+    return rows, nest(thread[rows], start[rows], end[rows])
 
 
 def nest(thread: NDArray[np.integer], start: Times, end: Times) -> Nested:
@@ -70,6 +79,17 @@ def depths(parent: Rows) -> Rows:
     return depth
 
 
+def nearest(parent: Rows, wanted: NDArray[np.bool_]) -> Rows:
+    """Return the event itself or its closest ancestor that is wanted, or -1: log2(depth) rounds."""
+    found = np.where(wanted, np.arange(len(parent)), parent)
+    active = np.flatnonzero(found >= 0)
+    while len(active):
+        active = active[~wanted[found[active]]]
+        found[active] = found[found[active]]
+        active = active[found[active] >= 0]
+    return found
+
+
 def innermost(events: Nested, at_thread: NDArray[np.integer], at: Times) -> Rows:
     """Return the innermost event running on a thread at a time, or -1."""
     axis = Axis((events.thread, events.start), (at_thread, at))
@@ -83,6 +103,12 @@ def innermost(events: Nested, at_thread: NDArray[np.integer], at: Times) -> Rows
         found[active] = events.parent[found[active]]
         active = active[found[active] >= 0]
     return found
+
+
+def gathered(values: pl.Series, rows: Rows) -> pl.Series:
+    """Return the values at some rows, null where a row is -1."""
+    padded = values.extend_constant(None, 1)
+    return padded.gather(np.where(rows == NONE, len(values), rows))
 
 
 class Axis:

@@ -31,12 +31,13 @@ def _pick(table: str, *names: str) -> dict[str, pl.DataType]:
 
 ACTIVITIES = (
     _pick("activities", "kind", "name", "device", "stream", "start_ns", "dur_ns")
-    | {"correlation": pl.Int64()}
+    | {"correlation": pl.Int64(), "external_id": pl.Int64()}
     | _PROCESS
     | _pick("activities", "graph_node", "grid", "block", "registers", "shared_bytes")
     | _pick("activities", "occupancy", "bytes")
     | _COMM
 )
+"""`external_id` is the profiler's id of the operator that an activity itself names."""
 LAUNCHES = (
     _pick("launches", "name", "thread", "start_ns", "dur_ns", "correlation")
     | _PROCESS
@@ -51,7 +52,8 @@ OPS = (
 )
 """The three kernel columns are what Inductor says of the kernel that an operator launches."""
 RANGES = _pick("ranges", "name", "domain", "thread", "device", "stream", "start_ns", "dur_ns")
-RANGES |= _TEXT
+RANGES |= _TEXT | _COMM
+"""The communication columns are what an annotation carries as payload (NCCL's NVTX ranges)."""
 MEMORY = _pick(
     "memory", "t_ns", "device", "address", "bytes", "total_allocated", "total_reserved"
 ) | {"thread": pl.Int32()}
