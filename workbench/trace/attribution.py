@@ -171,7 +171,7 @@ def _linked(
     activities = bare.activities.sort("start_ns", "device", "stream", maintain_order=True)
     row, recorded = linkage.link(activities, launches)
     op, step, phase = (nesting.gathered(launches[n], row) for n in ("op", "step", "phase"))
-    if "external_id" in activities.columns and (row == NONE).any():
+    if (row == NONE).any():
         process = linkage.of_threads(launches, _threads(ops, launches))
         named = linkage.by_external_id(activities, ops, process)
         op = op.zip_with(pl.Series(row != NONE), _ids(named))

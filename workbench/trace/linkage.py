@@ -39,13 +39,18 @@ def link(activities: pl.DataFrame, launches: pl.DataFrame) -> Links:
     """Find each activity's launch by correlation; a graph launch owns many activities.
 
     Where calls share a correlation (a runtime call and the driver call below it), the one that
-    puts work on the device wins, the earliest first.
+    puts work on the device wins, the earliest first. Some recordings of ROCm carry no correlations
+    and give a call and its activities one external id instead: there that of a single call links.
     """
     calls = _keys(launches["process"], launches["correlation"])
     mine = _keys(activities["process"], activities["correlation"])
-    minor = (~launches["kind"].is_in(schema.LAUNCH_TYPE_KINDS)).to_numpy()
-    index = _Index(calls, mine, prefer=(launches["start_ns"].to_numpy(), minor))
+    works = launches["kind"].is_in(schema.LAUNCH_TYPE_KINDS).to_numpy()
+    index = _Index(calls, mine, prefer=(launches["start_ns"].to_numpy(), ~works))
     launch = index.first(mine)
+    if _has_external_ids(activities) and not mine.known.all():
+        named = _keys(launches["process"], launches["external_id"])
+        single = _single(named._replace(known=named.known & works), _external(activities))
+        launch = np.where(mine.known, launch, single)
     recorded = np.zeros(launches.height, np.bool_)
     recorded[launch[launch != NONE]] = True
     sharing = index.first(calls)
@@ -57,12 +62,25 @@ def by_external_id(activities: pl.DataFrame, ops: pl.DataFrame, process: Ids) ->
 
     `process` is that of each host thread. An id that several operators carry names none.
     """
-    of_op = process[ops["thread"].to_numpy()] if ops.height else process[:0]
-    theirs = _keys(pl.Series(of_op), ops["external_id"])
-    mine = _keys(activities["process"], activities["external_id"])
-    index = _Index(theirs, mine)
-    row = index.first(mine)
-    return np.where(row == index.last(mine), row, NONE)
+    if not (_has_external_ids(activities) and ops.height):
+        return np.full(activities.height, NONE, np.int64)
+    of_op = pl.Series(process[ops["thread"].to_numpy()])
+    return _single(_keys(of_op, ops["external_id"]), _external(activities))
+
+
+def _has_external_ids(activities: pl.DataFrame) -> bool:
+    return "external_id" in activities.columns and bool(activities["external_id"].count())
+
+
+def _external(activities: pl.DataFrame) -> Keys:
+    return _keys(activities["process"], activities["external_id"])
+
+
+def _single(rows: Keys, asked: Keys) -> Rows:
+    """Return the one row with each key; -1 for none and for several."""
+    index = _Index(rows, asked)
+    row = index.first(asked)
+    return np.where(row == index.last(asked), row, NONE)
 
 
 def of_threads(launches: pl.DataFrame, threads: int) -> Ids:
