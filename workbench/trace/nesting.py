@@ -90,8 +90,11 @@ def nearest(parent: Rows, wanted: NDArray[np.bool_]) -> Rows:
     return found
 
 
-def innermost(events: Nested, at_thread: NDArray[np.integer], at: Times) -> Rows:
-    """Return the innermost event running on a thread at a time, or -1."""
+def innermost(
+    events: Nested, at_thread: NDArray[np.integer], at: Times, still: Times | None = None
+) -> Rows:
+    """Return the innermost event running on a thread at a time (and `still` later), or -1."""
+    still = at if still is None else still
     axis = Axis((events.thread, events.start), (at_thread, at))
     starts = axis(events.thread, events.start)
     found = np.searchsorted(starts, axis(at_thread, at), "right") - 1
@@ -99,7 +102,7 @@ def innermost(events: Nested, at_thread: NDArray[np.integer], at: Times) -> Rows
     found[active[events.thread[found[active]] != at_thread[active]]] = NONE
     active = active[found[active] >= 0]
     while len(active):
-        active = active[events.end[found[active]] <= at[active]]
+        active = active[events.end[found[active]] <= still[active]]
         found[active] = events.parent[found[active]]
         active = active[found[active] >= 0]
     return found

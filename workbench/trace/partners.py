@@ -30,8 +30,8 @@ def forward(ops: pl.DataFrame, threads: Sequence[Thread], problems: list[Problem
 
     `ops` are in nesting order; `threads` are the host's. The partner is the operator on the forward
     thread with the same sequence number that began last, before the backward one. Which thread a
-    `Fwd thread id` means is not recorded: it is the one of the same process that holds most of the
-    numbers that are said to come from there; none where two hold equally many.
+    `Fwd thread id` means is not recorded: it is the one of the same process that gave most of the
+    numbers that are said to come from there, before they came back; none where two gave as many.
     """
     numbered = ops.select(
         "thread", "sequence", "forward_thread", "start_ns", row=pl.int_range(pl.len())
@@ -65,11 +65,13 @@ def _on_threads(made: pl.DataFrame, back: pl.DataFrame, processes: pl.DataFrame)
     made, back = (
         f.join(processes, on="thread", how="left", maintain_order="left") for f in (made, back)
     )
-    nodes = made.select("process", "thread", "sequence").unique()
+    first = pl.col("start_ns").min()
+    nodes = made.group_by("process", "thread", "sequence").agg(made_ns=first)
     few = pl.len().over("process", "sequence") <= MOST_THREADS
-    said = back.select("process", "forward_thread", "sequence").unique()
+    said = back.group_by("process", "forward_thread", "sequence").agg(first)
     votes = (
         said.join(nodes.filter(few), on=["process", "sequence"])
+        .filter(pl.col("made_ns") <= pl.col("start_ns"))
         .group_by("process", "forward_thread", "thread")
         .len()
     )
@@ -111,13 +113,15 @@ def _unknown_thread(lost: pl.DataFrame, ops: pl.DataFrame) -> Problem:
 def modules(
     ops: Nested, partner: Rows, backward: NDArray[np.bool_], calls: pl.DataFrame
 ) -> pl.Series:
-    """Return the innermost `nn.Module` call running on each operator's thread at its midpoint.
+    """Return the innermost `nn.Module` call that each operator ran in: `Linear_3`.
 
+    That is the last one to begin on its thread before it which still runs at its midpoint.
     `backward` says which operators are of that phase: where no module runs, they take the one of
     the forward partner of the closest backward node around them.
     """
     order, nested = nesting.sort_and_nest(calls)
-    row = nesting.innermost(nested, ops.thread, ops.start + (ops.end - ops.start) // 2)
+    middle = ops.start + (ops.end - ops.start) // 2
+    row = nesting.innermost(nested, ops.thread, ops.start, middle)
     node = nesting.nearest(ops.parent, partner != NONE)
     lent = backward & (row == NONE) & (node != NONE)
     row[lent] = row[partner[node[lent]]]

@@ -101,8 +101,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "step": Column(pl.Int32(), "host step it starts in", "outside steps"),
         "module": Column(
             NAME,
-            "innermost nn.Module running at its midpoint, as `Linear_3`; backward operators where "
-            "none runs: that of their forward partner",
+            "innermost nn.Module that it ran in, as `Linear_3`; of backward operators that ran in "
+            "none: that of their forward partner",
             "outside modules, or modules not recorded",
         ),
         "forward": Column(
