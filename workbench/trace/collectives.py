@@ -108,7 +108,7 @@ def mark(activities: pl.DataFrame, launches: pl.DataFrame, record: Rows) -> pl.D
         & ~known[of]
     )
     collective = pl.lit("collective", schema.KIND)
-    return activities.with_columns(pl.when(pl.Series(new)).then(collective).otherwise("kind"))
+    return activities.with_columns(kind=pl.when(pl.Series(new)).then(collective).otherwise("kind"))
 
 
 def collectives(
