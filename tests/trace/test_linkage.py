@@ -28,7 +28,10 @@ def test_an_external_id_is_no_correlation():
     # the kernel's own external id 7 names the operator; a launch of correlation 7 is another one
     trace = attributed(
         ops=[op("a", 0, 10, external_id=7), op("b", 20, 10, external_id=1)],
-        launches=[call("cudaLaunchKernel", 21, 1, 7), call("cudaLaunchKernel", 22, 1, 8)],
+        launches=[
+            call("cudaLaunchKernel", 21, 1, 7, external_id=7),
+            call("cudaLaunchKernel", 22, 1, 8, external_id=1),
+        ],
         activities=[kernel("k", 40, 1, 99, external_id=7), kernel("l", 50, 1, 8, external_id=7)],
     )
     first, second = trace.activities.rows(named=True)
@@ -61,19 +64,20 @@ def test_an_external_id_belongs_to_its_process():
 def test_calls_without_correlations_link_by_a_shared_external_id():
     # as some recordings of ROCm: each call has its own; a second call with the id would be a guess
     launches = [
+        call("hipGetDevice", 0, 1, external_id=25),
         call("hipExtModuleLaunchKernel", 1, 1, external_id=25),
         call("hipExtModuleLaunchKernel", 5, 1, external_id=26),
         call("hipExtModuleLaunchKernel", 6, 1, external_id=27),
         call("hipExtModuleLaunchKernel", 7, 1, external_id=27),
     ]
-    ids = (26, 25, 27)
+    ids = [(26, None), (25, None), (27, None), (26, 99)]
     trace = attributed(
         ops=[op("aten::mm", 4, 4, external_id=513)],
         launches=launches,
-        activities=[kernel("k", 20 + i, 1, external_id=x) for i, x in enumerate(ids)],
+        activities=[kernel("k", 20 + i, 1, c, external_id=x) for i, (x, c) in enumerate(ids)],
     )
-    assert trace.activities["launch"].to_list() == [1, 0, None]
-    assert trace.activities["op"].to_list() == [0, None, None]
+    assert trace.activities["launch"].to_list() == [2, 1, None, None]
+    assert trace.activities["op"].to_list() == [0, None, None, None]
 
 
 def test_of_calls_that_share_a_correlation_the_one_that_launches_wins():

@@ -75,6 +75,21 @@ def test_nodes_of_2021_have_no_engine_operator_around_them():
     }
 
 
+def test_nodes_of_2021_on_the_callers_thread():
+    found = phases(
+        op("aten::mm", 0, 5, sequence=3),
+        op("MmBackward", 20, 10, sequence=3, forward_thread=1),
+        op("aten::t", 22, 2),
+        op("aten::add", 40, 5),
+    )
+    assert found == {
+        "aten::mm": "forward",
+        "MmBackward": "backward",
+        "aten::t": "backward",
+        "aten::add": "forward",
+    }
+
+
 def test_a_forward_operator_below_a_node_is_recomputation():
     found = phases(
         op("aten::mm", 0, 5, sequence=3),

@@ -59,6 +59,12 @@ def test_a_number_marked_again_later_is_noted():
     assert problems(trace) == [("steps_repeated", 1)]
 
 
+def test_a_number_marked_again_at_once_is_another_mark():
+    trace = with_launches([step(3, 0, 50), step(3, 50, 50)], [10, 60])
+    assert launching_steps(trace) == [3, None]
+    assert problems(trace) == [("steps_repeated", 1)]
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 15)), max_size=8),
     st.lists(st.integers(-1, 50), max_size=10),
