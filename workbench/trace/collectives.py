@@ -126,6 +126,8 @@ def collectives(
     and output on this rank.
     """
     found = activities.filter(pl.col("kind") == "collective")
+    if not found.height:
+        return schema.empty("collectives")
     comm = [c for c in found.columns if c.startswith("comm_")]
     op = found["op"].cast(pl.Int64).fill_null(NONE).to_numpy()
     by_op = np.where(op == NONE, NONE, record[op]) if len(record) else op

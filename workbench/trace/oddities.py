@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from workbench.trace import schema
+from workbench.trace import nesting, schema
+from workbench.trace.nesting import NONE
 from workbench.trace.problems import Problem
 
 
@@ -16,23 +17,18 @@ def oddities(activities: pl.DataFrame, launches: pl.DataFrame) -> Iterator[Probl
     `activities` are ordered by start and linked; `launches` have `recorded`, whether an activity
     carries their correlation. Nothing is taken out: each problem says what it means.
     """
-    linked = activities.join(
-        launches.select(launch="id", call="name", call_ns="start_ns", call_kind="kind"),
-        on="launch",
-        how="left",
-        maintain_order="left",
-    )
     yield from _without_device(activities)
     yield from _without_launch(activities, launches)
-    yield from _inverted(linked)
+    yield from _inverted(activities, launches)
     yield from _overlapping(activities)
-    yield from _graphs_without_kernels(launches)
-    yield from _graphs_with_fewer_kernels(linked)
+    if (launches["kind"] == "graph_launch").any():
+        yield from _graphs_without_kernels(launches)
+        yield from _graphs_with_fewer_kernels(activities, launches)
 
 
 def _without_device(activities: pl.DataFrame) -> Iterator[Problem]:
-    lost = activities.filter(pl.col("device").is_null())
-    if lost.height:
+    if activities["device"].null_count():
+        lost = activities.filter(pl.col("device").is_null())
         yield Problem(
             code="device_unknown",
             count=lost.height,
@@ -44,8 +40,9 @@ def _without_device(activities: pl.DataFrame) -> Iterator[Problem]:
 
 def _without_launch(activities: pl.DataFrame, launches: pl.DataFrame) -> Iterator[Problem]:
     """Only where launches were recorded at all: without any, nobody expects a link."""
-    lost = activities.filter(pl.col("launch").is_null())
-    if lost.height and launches["kind"].is_in(schema.LAUNCH_TYPE_KINDS).any():
+    any_expected = launches["kind"].is_in(schema.LAUNCH_TYPE_KINDS).any()
+    if any_expected and activities["launch"].null_count():
+        lost = activities.filter(pl.col("launch").is_null())
         milliseconds = lost["dur_ns"].sum() / 10**6
         yield Problem(
             code="launch_missing",
@@ -56,15 +53,17 @@ def _without_launch(activities: pl.DataFrame, launches: pl.DataFrame) -> Iterato
         )
 
 
-def _inverted(linked: pl.DataFrame) -> Iterator[Problem]:
-    early = linked.filter(pl.col("start_ns") < pl.col("call_ns"))
-    if early.height:
-        first = early.row(0, named=True)
+def _inverted(activities: pl.DataFrame, launches: pl.DataFrame) -> Iterator[Problem]:
+    row = activities["launch"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    early_ns = nesting.gathered(launches["start_ns"], row) - activities["start_ns"]
+    early = (early_ns > 0).fill_null(value=False)
+    if early.any():
+        first = int(early.arg_max() or 0)
         yield Problem(
             code="clock_inversion",
-            count=early.height,
-            first_example=f"{first['name']} begins {first['call_ns'] - first['start_ns']} ns "
-            f"before {first['call']}",
+            count=int(early.sum()),
+            first_example=f"{activities['name'][first]} begins {early_ns[first]} ns before "
+            f"{launches['name'][int(row[first])]}",
             effect="the clocks of host and device differ; the queue time of these is unknown",
         )
 
@@ -100,18 +99,18 @@ def _graphs_without_kernels(launches: pl.DataFrame) -> Iterator[Problem]:
         )
 
 
-def _graphs_with_fewer_kernels(linked: pl.DataFrame) -> Iterator[Problem]:
+def _graphs_with_fewer_kernels(
+    activities: pl.DataFrame, launches: pl.DataFrame
+) -> Iterator[Problem]:
     """Compare launches that share a node, which are replays of one graph."""
-    nodes = linked.filter(
-        (pl.col("call_kind") == "graph_launch") & pl.col("graph_node").is_not_null()
+    graphs = launches.filter(pl.col("kind") == "graph_launch").select(launch="id", call="name")
+    nodes = activities.select("launch", "graph_node").drop_nulls().unique(maintain_order=True)
+    nodes = nodes.join(graphs, on="launch", maintain_order="left")
+    size = pl.len().over("launch")
+    nodes = nodes.with_columns(size=size).with_columns(full=pl.col("size").max().over("graph_node"))
+    fewer = nodes.filter(pl.col("full") > pl.col("size")).unique(
+        "launch", keep="first", maintain_order=True
     )
-    if not nodes.height:
-        return
-    nodes = nodes.select("launch", "call", "graph_node").unique(maintain_order=True)
-    size = pl.len().over("launch").alias("size")
-    full = pl.col("size").max().over("graph_node").alias("full")
-    fewer = nodes.with_columns(size).with_columns(full).filter(pl.col("full") > pl.col("size"))
-    fewer = fewer.unique("launch", keep="first", maintain_order=True)
     if fewer.height:
         first = fewer.row(0, named=True)
         yield Problem(

@@ -33,14 +33,14 @@ def forward(ops: pl.DataFrame, threads: Sequence[Thread], problems: list[Problem
     `Fwd thread id` means is not recorded: it is the one of the same process that gave most of the
     numbers that are said to come from there, before they came back; none where two gave as many.
     """
+    out = np.full(ops.height, NONE, np.int64)
+    if not ops["forward_thread"].count():
+        return out
     numbered = ops.select(
         "thread", "sequence", "forward_thread", "start_ns", row=pl.int_range(pl.len())
     ).filter(pl.col("sequence").is_not_null())
     is_backward = pl.col("forward_thread").is_not_null()
     made, back = numbered.filter(~is_backward), numbered.filter(is_backward)
-    out = np.full(ops.height, NONE, np.int64)
-    if not back.height:
-        return out
     back = _on_threads(made, back, _processes(threads))
     known = back.filter(pl.col("on").is_not_null())
     if known.height < back.height:
@@ -119,6 +119,8 @@ def modules(
     `backward` says which operators are of that phase: where no module runs, they take the one of
     the forward partner of the closest backward node around them.
     """
+    if not calls.height:
+        return pl.Series([None], dtype=pl.Categorical()).new_from_index(0, len(partner))
     order, nested = nesting.sort_and_nest(calls)
     middle = ops.start + (ops.end - ops.start) // 2
     row = nesting.innermost(nested, ops.thread, ops.start, middle)

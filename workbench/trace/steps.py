@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from workbench.intervals import Times
 from workbench.trace import nesting, schema
+from workbench.trace.core import HOST_STEPS
 from workbench.trace.families import STEP
 from workbench.trace.problems import Problem
 
@@ -25,6 +26,8 @@ def host_steps(ranges: pl.DataFrame, problems: list[Problem]) -> pl.DataFrame:
     inside or across one another are noted as problems.
     """
     marks = ranges.filter((pl.col("domain") == "step") & pl.col("device").is_null())
+    if not marks.height:
+        return pl.DataFrame(schema={n: t for n, t in HOST_STEPS.items() if n != "complete"})
     number = pl.col("name").cast(pl.String).str.extract(STEP.pattern)
     marks = marks.select(
         "start_ns",
