@@ -43,28 +43,16 @@ class Operators(NamedTuple):
     nested: Nested
 
 
-class Course(NamedTuple):
-    """What the program was doing, by host position."""
-
-    host_steps: pl.DataFrame
-    classify: phases.Classifier
-
-    def at(self, thread: NDArray[np.integer], start: Times) -> dict[str, pl.Series]:
-        """Return the columns `step` and `phase` of some positions."""
-        step = steps.containing(self.host_steps, start)
-        return {"step": step, "phase": self.classify(thread, start, step.is_not_null().to_numpy())}
-
-
 def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: str) -> Trace:
     """Turn a reader's bare tables into a `Trace` with every table attributed and checked."""
     problems = list(bare.problems)
     ops = _nest(bare.ops)
     ranges = _ranges(bare.ranges)
     host_steps = steps.host_steps(ranges, problems)
-    course = Course(host_steps, phases.classifier(ops.frame, ranges))
-    launches = _launches(bare.launches, ops.nested, course)
+    classify = phases.classifier(ops.frame, ranges, host_steps)
+    launches = _launches(bare.launches, ops.nested, classify)
     is_host = host.applies(bare, launches)
-    op_frame = _operators(bare, ops, launches, course, problems)
+    op_frame = _operators(bare, ops, launches, classify, problems)
     record = collectives.records(op_frame, ops.nested.parent)
     recorded = np.zeros(launches.height, np.bool_)
     if is_host:
@@ -72,21 +60,21 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
         by_time = True
     else:
         activities, recorded = _linked(bare, launches, op_frame)
-        activities = collectives.mark(activities, launches, record)
         problems += oddities(activities, launches.with_columns(recorded=pl.Series(recorded)))
         by_time = steps.by_time(activities, host_steps, problems)
     if by_time:
         start = activities["start_ns"].to_numpy()
         activities = activities.with_columns(step=steps.containing(host_steps, start))
-    activities = activities.with_row_index("id")
+    linked = activities.with_row_index("id")
+    linked = collectives.mark(linked, launches, record)
     host_steps = steps.with_complete(launches, recorded, host_steps, bare.recording)
     tables = {
-        "activities": activities,
+        "activities": linked,
         "launches": launches,
         "ops": op_frame,
         "ranges": ranges,
-        "steps": steps.device_steps(activities, host_steps, by_time=by_time),
-        "collectives": collectives.collectives(activities, op_frame, record, launches, ranges),
+        "steps": steps.device_steps(linked, host_steps, by_time=by_time),
+        "collectives": collectives.collectives(linked, op_frame, record, launches, ranges),
         "memory": _memory(bare.memory, ops.nested),
         "counters": bare.counters.sort("t_ns"),
     }
@@ -127,7 +115,7 @@ def _ranges(ranges: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _launches(launches: pl.DataFrame, ops: Nested, course: Course) -> pl.DataFrame:
+def _launches(launches: pl.DataFrame, ops: Nested, classify: phases.Classifier) -> pl.DataFrame:
     """Order the calls, classify them, and find the operator, step and phase that each runs in."""
     launches = launches.sort("thread", "start_ns", maintain_order=True)
     kinds = {n: launch_kind(n) for n in launches["name"].unique().cast(pl.String)}
@@ -136,20 +124,28 @@ def _launches(launches: pl.DataFrame, ops: Nested, course: Course) -> pl.DataFra
         id=pl.int_range(launches.height, dtype=schema.ID),
         kind=pl.col("name").replace_strict(kinds, return_dtype=schema.LAUNCH_KIND),
         op=_ids(nesting.innermost(ops, thread, start)),
-        **course.at(thread, start),
+        **_position(classify, thread, start),
     )
+
+
+def _position(
+    classify: phases.Classifier, thread: NDArray[np.integer], start: Times
+) -> dict[str, pl.Series]:
+    """Return the columns `step` and `phase` of host positions."""
+    step = steps.containing(classify.host_steps, start)
+    return {"step": step, "phase": classify(thread, start, step)}
 
 
 def _operators(
     bare: RawTrace,
     ops: Operators,
     launches: pl.DataFrame,
-    course: Course,
+    classify: phases.Classifier,
     problems: list[Problem],
 ) -> pl.DataFrame:
     """Add self time, step, phase, forward partner and module to the operators."""
     nested = ops.nested
-    where = course.at(nested.thread, nested.start)
+    where = _position(classify, nested.thread, nested.start)
     backward = (where["phase"] == "backward").to_numpy()
     partner = partners.forward(ops.frame, bare.meta.threads, problems)
     return ops.frame.with_columns(

@@ -107,8 +107,14 @@ def mark(activities: pl.DataFrame, launches: pl.DataFrame, record: Rows) -> pl.D
         & (of != NONE)
         & ~known[of]
     )
-    collective = pl.lit("collective", schema.KIND)
-    return activities.with_columns(kind=pl.when(pl.Series(new)).then(collective).otherwise("kind"))
+    becomes = {"kind": pl.lit("collective", schema.KIND)}
+    if "family" in activities.columns:
+        becomes["family"] = pl.lit("communication", schema.NAME)
+    fresh = pl.Series(new)
+    return activities.with_columns(
+        pl.when(fresh).then(value).otherwise(column).alias(column)
+        for column, value in becomes.items()
+    )
 
 
 def collectives(

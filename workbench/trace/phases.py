@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -11,13 +12,11 @@ from numpy.typing import NDArray
 
 from workbench import intervals
 from workbench.intervals import Times
-from workbench.trace import schema
+from workbench.trace import schema, steps
 from workbench.trace.names import matching
 from workbench.trace.nesting import Axis
 
 Threads = NDArray[np.integer]
-Classifier = Callable[[Threads, Times, NDArray[np.bool_]], pl.Series]
-"""Names the phase of host positions: thread, time, whether inside a step."""
 BACKWARD_NODE = "autograd::engine::evaluate_function"
 COMMUNICATION_OPS = ("record_param_comms", "c10d::", "gloo:", "nccl:")
 _DATA = "enumerate(DataLoader)"
@@ -44,8 +43,8 @@ class Cover:
         return intervals.contains(stretches, axis(thread, at))
 
 
-def classifier(ops: pl.DataFrame, ranges: pl.DataFrame) -> Classifier:
-    """Build the function that names the phase of host positions (thread, time, inside a step).
+def classifier(ops: pl.DataFrame, ranges: pl.DataFrame, host_steps: pl.DataFrame) -> Classifier:
+    """Build what names the phase of host positions (thread, time).
 
     The first that applies: data (torch's `enumerate(DataLoader)…`), optimizer (`Optimizer.step#…`,
     `zero_grad`), communication, recomputation (a forward operator below a backward node), backward
@@ -59,23 +58,33 @@ def classifier(ops: pl.DataFrame, ranges: pl.DataFrame) -> Classifier:
     )
     is_node = _is_node(ops)
     backward = Cover(ops.filter(is_node))
-    covers = (
-        ("data", _cover(marks, lambda name: name.startswith(_DATA))),
-        ("optimizer", _cover(marks, lambda name: bool(_OPTIMIZER.match(name)))),
-        ("communication", _cover(marks, is_communication)),
-        ("recomputation", Cover(_recomputed(ops, backward))),
-        ("backward", backward),
-    )
+    covers = {
+        "data": _cover(marks, lambda name: name.startswith(_DATA)),
+        "optimizer": _cover(marks, lambda name: bool(_OPTIMIZER.match(name))),
+        "communication": _cover(marks, is_communication),
+        "recomputation": Cover(_recomputed(ops, backward)),
+        "backward": backward,
+    }
     autograd = _autograd_threads(ops.with_columns(node=is_node), ranges)
+    return Classifier(covers, autograd, host_steps)
 
-    def classify(thread: Threads, at: Times, in_step: NDArray[np.bool_]) -> pl.Series:
-        codes = np.where(in_step, _code("forward"), _code("other"))
-        codes[np.isin(thread, autograd)] = _code("backward")
-        for phase, cover in reversed(covers):
+
+class Classifier(NamedTuple):
+    """What was going on where: stretches of each phase, the first that covers a position wins."""
+
+    covers: Mapping[str, Cover]
+    autograd: Sequence[int]
+    """Threads of autograd."""
+    host_steps: pl.DataFrame
+
+    def __call__(self, thread: Threads, at: Times, step: pl.Series | None = None) -> pl.Series:
+        """Name the phase of each position; `step`, that of each position, saves looking it up."""
+        step = steps.containing(self.host_steps, at) if step is None else step
+        codes = np.where(step.is_not_null().to_numpy(), _code("forward"), _code("other"))
+        codes[np.isin(thread, self.autograd)] = _code("backward")
+        for phase, cover in reversed(tuple(self.covers.items())):
             codes[cover.holds(thread, at)] = _code(phase)
         return pl.Series(schema.PHASES, dtype=schema.PHASE).gather(codes)
-
-    return classify
 
 
 def is_communication(name: str) -> bool:

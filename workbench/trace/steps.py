@@ -18,7 +18,7 @@ LINKED_SHARE = 0.5
 """Below this share of activities with a launch, steps are told by time."""
 
 
-def host_steps(ranges: pl.DataFrame, problems: list[Problem]) -> pl.DataFrame:
+def host_steps(ranges: pl.DataFrame, problems: list[Problem] | None = None) -> pl.DataFrame:
     """Return `step host_start_ns host_dur_ns` of the `ProfilerStep#N` host ranges, by start.
 
     Marks of one number that overlap (on several threads) are one step, from the first begin to the
@@ -45,7 +45,8 @@ def host_steps(ranges: pl.DataFrame, problems: list[Problem]) -> pl.DataFrame:
         .select("step", "host_start_ns", host_dur_ns=pl.col("end_ns") - pl.col("host_start_ns"))
         .sort("host_start_ns", "host_dur_ns", "step", descending=[False, True, False])
     )
-    problems += _crooked(marks.filter(pl.col("turn") > 0), first)
+    if problems is not None:
+        problems += _crooked(marks.filter(pl.col("turn") > 0), first)
     return first
 
 
