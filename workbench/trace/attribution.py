@@ -76,14 +76,13 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
         "steps": steps.device_steps(linked, host_steps, by_time=by_time),
         "collectives": collectives.collectives(linked, op_frame, record, launches, ranges),
         "memory": _memory(bare.memory, ops.nested),
-        "counters": bare.counters.sort("t_ns"),
     }
     meta = replace(
         bare.meta,
         device_kind="cpu" if is_host else bare.meta.device_kind,
         device_reason=_reason(bare, launches, problems, is_host=is_host),
     )
-    tables["problems"] = problem_table(problems)
+    tables |= {"counters": bare.counters.sort("t_ns"), "problems": problem_table(problems)}
     checked = {n: schema.check(n, schema.conform(n, f), reader) for n, f in tables.items()}
     return Trace(meta, checked, lambda: _frames(build_frames(), reader), host_steps)
 
@@ -106,8 +105,13 @@ def _ids(rows: Rows) -> pl.Series:
 
 def _ranges(ranges: pl.DataFrame) -> pl.DataFrame:
     """Nest ranges on their host thread or device stream."""
-    lane = pl.struct("thread", "device", "stream").rank("dense").cast(pl.Int64)
-    order, nested = nesting.sort_and_nest(ranges.select("start_ns", "dur_ns", thread=lane))
+    lane = ranges.select(
+        pl.struct("thread", "device", "stream").rank("dense").cast(pl.Int64)
+    ).to_series()
+    start = ranges["start_ns"].to_numpy()
+    end = start + ranges["dur_ns"].to_numpy()
+    order = nesting.order(lane.to_numpy(), start, end)
+    nested = nesting.nest(lane.to_numpy()[order], start[order], end[order])
     return ranges[order].with_columns(
         id=pl.int_range(ranges.height, dtype=schema.ID),
         parent=_ids(nested.parent),
