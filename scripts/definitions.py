@@ -16,9 +16,21 @@ SUBJECTS = {
     "Times": ["workbench.trace.times", "workbench.trace.times:from_doubles"],
     "Host execution": ["workbench.trace.host:applies", "workbench.trace.host:activities"],
     "Nesting and self time": ["workbench.trace.nesting"],
+    "Kernels, launches and operators": [
+        "workbench.trace.linkage",
+        "workbench.trace.linkage:link",
+        "workbench.trace.linkage:by_external_id",
+        "workbench.trace.oddities:oddities",
+    ],
+    "Backward, forward and modules": [
+        "workbench.trace.partners",
+        "workbench.trace.partners:forward",
+        "workbench.trace.partners:modules",
+    ],
     "Steps": [
         "workbench.trace.steps:host_steps",
         "workbench.trace.steps:device_steps",
+        "workbench.trace.steps:with_complete",
         "workbench.analysis.steps:steps",
     ],
     "Phases": ["workbench.trace.phases:classifier"],
@@ -47,8 +59,14 @@ SUBJECTS = {
         "workbench.analysis.summary:summary",
         "workbench.analysis.breakdown:breakdown",
     ],
-    "Kernels and operators": ["workbench.analysis.kernels:kernels", "workbench.analysis.ops:ops"],
+    "Kernels and operators": [
+        "workbench.analysis.kernels:kernels",
+        "workbench.analysis.ops:ops",
+        "workbench.analysis.subtree",
+    ],
     "Communication": [
+        "workbench.trace.collectives:mark",
+        "workbench.trace.collectives:collectives",
         "workbench.analysis.overlap:overlap",
         "workbench.analysis.overlap:exposed",
         "workbench.analysis.collectives:collectives",

@@ -13,12 +13,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 from goldens import assert_golden, golden_text
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
 CORPUS = (ROOT / os.environ.get("WORKBENCH_CORPUS", "../shared")).resolve()
 NO_CORPUS = "the recorded traces are absent: name their folder in WORKBENCH_CORPUS"
 
+settings.register_profile("workbench", deadline=None)  # a busy machine is no failure
+settings.load_profile("workbench")
 Golden = Callable[[str, pl.DataFrame], None]
 
 

@@ -54,7 +54,8 @@ TABLES = {
     "graph_node grid block registers shared_bytes occupancy bytes source",
     "launches": "id kind name thread start_ns dur_ns correlation op",
     "ops": "id name thread start_ns dur_ns self_ns parent depth sequence external_id phase step "
-    "module input_dims input_types input_strides concrete_inputs",
+    "module forward input_dims input_types input_strides concrete_inputs kernel_backend "
+    "kernel_file kernel_hash",
     "ranges": "id name domain thread device stream start_ns dur_ns parent form",
     "steps": "step device host_start_ns host_dur_ns start_ns dur_ns complete tail",
     "collectives": "id activity name requested group group_size members seq dtype in_elements "

@@ -55,6 +55,26 @@ def test_bandwidth(tmp_path):
     assert row["wait_ns"] is None
 
 
+@pytest.mark.parametrize(
+    ("kernel_name", "factor"),
+    [
+        ("ncclDevKernel_AllReduce_Sum", 1.5),
+        ("ncclDevKernel_ReduceScatter_Sum", 0.75),
+        ("ncclDevKernel_AllGather", 0.75),
+        ("ncclDevKernel_AllToAll", 0.75),
+        ("ncclDevKernel_Broadcast", 1.0),
+        ("ncclDevKernel_Reduce_Sum", 1.0),
+        ("ncclDevKernel_SendRecv", 1.0),
+        ("ncclDevKernel_Barrier", None),
+    ],
+)
+def test_bus_bandwidth_by_collective(tmp_path, kernel_name, factor):
+    # of 4 ranks: 2 x 3/4, 3/4 or 1 of 0.4 GB/s (nccl-tests)
+    trace = wb.open(write(tmp_path, [nccl(0, 10, name=kernel_name)]))
+    bus = wb.collectives(trace)["bus_bytes_per_s"][0]
+    assert bus == (None if factor is None else pytest.approx(factor * 0.4e9))
+
+
 def test_waiting_across_ranks_by_members_and_sequence(tmp_path):
     # windows shifted by one: rank 0 saw seq 1 and 2, rank 1 saw 2 and 3. Seq 2: rank 0 starts at
     # 100, rank 1 at 130, both end at 150: rank 0 waits 30, the transfer takes 20

@@ -97,7 +97,7 @@ def test_processes_named_after_gpus(tmp_path):
     assert trace.activities.select("kind", "device").rows() == [("kernel", 2), ("copy", 2)]
     assert trace.launches["name"].to_list() == ["hipLaunchKernel"]
     assert trace.ranges["name"].to_list() == ["my phase"]
-    assert not trace.problems.height
+    assert trace.problems["code"].to_list() == ["launch_missing"]  # the rows name no call
 
 
 def test_counters(tmp_path):

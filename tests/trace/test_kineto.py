@@ -212,7 +212,7 @@ def test_numbers_written_as_text_and_misfit_args(tmp_path):
     assert trace.activities["launch"].to_list() == [0, None]
     assert trace.activities["stream"].to_list() == [7, 7]
     assert trace.activities["start_ns"].to_list() == [1000, 8500]
-    assert trace.problems["code"].to_list() == ["bad_args"]
+    assert trace.problems["code"].to_list() == ["bad_args", "launch_missing"]
 
 
 def test_old_category_names(tmp_path):

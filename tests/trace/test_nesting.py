@@ -69,3 +69,43 @@ def test_depths(items):
         return 0 if parent[i] < 0 else 1 + depth(parent[i])
 
     assert nesting.depths(parent).tolist() == [depth(i) for i in range(len(parent))]
+
+
+@given(
+    events,
+    st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 45), st.integers(0, 9)), max_size=8),
+)
+def test_innermost_that_still_runs_later(items, queries):
+    thread, start, end = arrays(items)
+    nested = nesting.nest(thread, start, end)
+    at_thread, at, later = np.array(queries, np.int64).reshape(-1, 3).T
+    want = [
+        max(
+            (i for i in range(len(start)) if thread[i] == t and start[i] <= a and a + d < end[i]),
+            default=-1,
+        )
+        for t, a, d in queries
+    ]
+    assert nesting.innermost(nested, at_thread, at, at + later).tolist() == want
+
+
+@given(events, st.lists(st.booleans(), min_size=25, max_size=25))
+def test_nearest(items, wanted):
+    parent = nesting.parents(*arrays(items))
+    wanted = np.array(wanted[: len(parent)], np.bool_)
+
+    def closest(i):
+        return i if i < 0 or wanted[i] else closest(parent[i])
+
+    assert nesting.nearest(parent, wanted).tolist() == [closest(i) for i in range(len(parent))]
+
+
+@given(events)
+def test_rows_are_in_depth_first_order(items):
+    """What totals of subtrees rest on: a parent is the row before or an ancestor of it."""
+    parent = nesting.parents(*arrays(items))
+    for i in range(1, len(parent)):
+        chain = [i - 1]
+        while chain[-1] >= 0:
+            chain.append(int(parent[chain[-1]]))
+        assert parent[i] in chain

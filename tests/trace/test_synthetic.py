@@ -193,7 +193,9 @@ def test_totals_of_the_file_by_brute_force(run, folder):
 
 def test_summary_equals_the_answers(run, folder):
     job = open_source(folder)
-    assert job.problems.height == 0
+    # the device records of the last, partial step are lost, those of its graph launch with them
+    noted = job.problems.select("code", "count").rows()
+    assert noted == [("graph_kernels_missing", 1)] * 2
     for window in WINDOWS:
         rows = summary(job, window=window).to_dicts()
         assert [row["rank"] for row in rows] == [0, 1]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import polars as pl
 
 from workbench import intervals
+from workbench.analysis import subtree
 from workbench.analysis.window import Range, Selection, own_time, select, spans
 from workbench.intervals import Times
 from workbench.trace.core import Source, Trace
@@ -88,33 +87,9 @@ def device_times(trace: Trace, within: Range | None = None) -> tuple[Times, Time
         linked = _clip(linked, within)
     owner = linked["op"].to_numpy().astype(np.int64)
     start, end = spans(linked)
-    n = trace.ops.height
-    own = intervals.grouped_length(owner, start, end, n)
-    return own, _with_descendants(trace, Owned(owner, start, end), own)
-
-
-class Owned(NamedTuple):
-    """Stretches of device time, each with the operator (a row of `ops`) that it counts to."""
-
-    owner: Times
-    start: Times
-    end: Times
-
-
-def _with_descendants(trace: Trace, owned: Owned, own: Times) -> Times:
-    """Return the union over each operator's subtree: what is deepest moves up level by level."""
+    own = intervals.grouped_length(owner, start, end, trace.ops.height)
     parent = trace.ops["parent"].cast(pl.Int64).fill_null(-1).to_numpy()
-    depth = trace.ops["depth"].to_numpy()[owned.owner]
-    total = own.copy()
-    moving = Owned(*(x[:0] for x in owned))
-    for level in range(int(depth.max(initial=0)), -1, -1):
-        here = depth == level
-        moving = Owned(*(np.concatenate((m, x[here])) for m, x in zip(moving, owned, strict=True)))
-        rows, group = np.unique(moving.owner, return_inverse=True)
-        total[rows] = intervals.grouped_length(group, moving.start, moving.end, len(rows))
-        up = parent[moving.owner]
-        moving = Owned(up[up >= 0], moving.start[up >= 0], moving.end[up >= 0])
-    return total
+    return own, subtree.totals(parent, subtree.Owned(owner, start, end))
 
 
 def _clip(activities: pl.DataFrame, within: Range) -> pl.DataFrame:

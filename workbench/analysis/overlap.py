@@ -112,15 +112,24 @@ def _stretches(chosen: Selection, shift_ns: int) -> pl.DataFrame:
 def _most_of(
     bare: intervals.Intervals, start: intervals.Times, end: intervals.Times
 ) -> tuple[intervals.Times, intervals.Times]:
-    """Pair each stretch with the activity that covers most of it; ties go to the earliest."""
-    first = np.searchsorted(bare.end, start, "right")
-    last = np.searchsorted(bare.start, end, "left")
-    count = np.maximum(last - first, 0)
-    row = np.repeat(np.arange(len(start)), count)
-    within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    stretch = first[row] + within
+    """Pair each stretch with the activity that covers most of it; ties go to the earliest.
+
+    `start` ascends. Of all activities that run at a stretch's start only one can win: the first to
+    reach its end, or else the first to reach as far as any. Each of the others starts inside one
+    stretch, so there are at most as many pairs as stretches and activities together.
+    """
+    row = np.arange(len(start))
+    reach = np.maximum.accumulate(end) if len(end) else end
+    before = np.searchsorted(start, bare.start, "right")
+    running = np.flatnonzero(before > 0)
+    furthest = np.minimum(reach[before[running] - 1], bare.end[running])
+    into = np.searchsorted(bare.start, start, "left") - 1
+    inside = np.flatnonzero((into >= 0) & (start < bare.end[into])) if len(bare.start) else row[:0]
+    stretch = np.concatenate((running, into[inside]))
+    row = np.concatenate((np.searchsorted(reach, furthest, "left"), row[inside]))
     shared = np.minimum(bare.end[stretch], end[row]) - np.maximum(bare.start[stretch], start[row])
     order = np.lexsort((row, -shared, stretch))
+    order = order[shared[order] > 0]
     stretch, row = stretch[order], row[order]
     keep = np.concatenate(([True], stretch[1:] != stretch[:-1]))[: len(stretch)]
     return stretch[keep], row[keep]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from workbench import intervals
-from workbench.analysis.summary import times
-from workbench.analysis.window import Selection
+from workbench.analysis.window import spans
 from workbench.errors import UsageError
+from workbench.intervals import Intervals
 from workbench.trace.core import Source, Trace
+from workbench.trace.schema import ACTIVITY_KINDS, COMPUTE_KINDS, COPY_KINDS
 
 SCHEMA = {
     "rank": pl.Int32(),
@@ -41,36 +41,46 @@ def steps(
     one is `tail` and ends with its latest activity. `start_ns` is relative to
     the source's origin. busy + idle = dur; activities are clipped to the step by time.
     """
-    rows = [
-        _row(trace, marks)
-        | {"start_ns": marks["start_ns"] + trace.meta.origin_ns - source.origin_ns}
+    frames = [
+        _of_device(trace, marks, trace.meta.origin_ns - source.origin_ns)
         for trace in source.ranks
         if rank is None or trace.meta.rank == rank
-        for marks in trace.steps.iter_rows(named=True)
-        if (device is None or marks["device"] == device)
-        and (step is None or step[0] <= marks["step"] <= step[1])
+        for marks in _chosen(trace, step, device).partition_by("device", maintain_order=True)
     ]
-    if step is not None and not rows:
+    if step is not None and not frames:
         raise UsageError(f"No step lies in {step[0]}:{step[1]}; `show … steps` lists all steps.")
-    return pl.DataFrame(rows, schema=SCHEMA)
+    return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
 
 
-def _row(trace: Trace, marks: dict[str, int]) -> dict[str, object]:
-    start, end = marks["start_ns"], marks["start_ns"] + marks["dur_ns"]
-    on_device = trace.activities.filter(
-        pl.col("device").eq_missing(marks["device"])
-        & (pl.col("start_ns") < end)
-        & (pl.col("start_ns") + pl.col("dur_ns") > start)
-    )
-    inside = intervals.union(np.array([start]), np.array([end]))
-    chosen = Selection(trace, marks["device"], "steps", inside, (marks["step"],), on_device)
-    return {
-        "rank": trace.meta.rank,
-        **{n: marks[n] for n in ("device", "step", "start_ns", "dur_ns", "host_dur_ns")},
-        **{n: v for n, v in times(chosen)._asdict().items() if n in SCHEMA},
-        "complete": marks["complete"],
-        "tail": marks["tail"],
+def _chosen(trace: Trace, step: tuple[int, int] | None, device: int | None) -> pl.DataFrame:
+    marks = trace.steps
+    if device is not None:
+        marks = marks.filter(pl.col("device") == device)
+    return marks if step is None else marks.filter(pl.col("step").is_between(*step))
+
+
+def _of_device(trace: Trace, marks: pl.DataFrame, shift_ns: int) -> pl.DataFrame:
+    """Measure one device's steps: what each kind's union over the whole trace has inside each."""
+    on_device = trace.activities.filter(pl.col("device").eq_missing(marks["device"][0]))
+
+    def union(*kinds: str) -> Intervals:
+        return intervals.union(*spans(on_device.filter(pl.col("kind").is_in(kinds))))
+
+    compute, communication = union(*COMPUTE_KINDS), union("collective")
+    bare_copy = intervals.difference(union(*COPY_KINDS), compute)
+    parts = {
+        "busy_ns": union(*ACTIVITY_KINDS),
+        "compute_ns": compute,
+        "exposed_communication_ns": intervals.difference(communication, compute),
+        "exposed_copy_ns": intervals.difference(bare_copy, communication),
     }
+    measured = {n: pl.Series(intervals.covered(x, *spans(marks))) for n, x in parts.items()}
+    frame = marks.with_columns(**measured).with_columns(
+        rank=pl.lit(trace.meta.rank),
+        start_ns=pl.col("start_ns") + shift_ns,
+        idle_ns=pl.col("dur_ns") - pl.col("busy_ns"),
+    )
+    return frame.select(pl.col(n).cast(t) for n, t in SCHEMA.items())
 
 
 def typical_ns(source: Source) -> float | None:

@@ -11,13 +11,24 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from workbench import intervals
-from workbench.trace import host, nesting, phases, schema, steps
-from workbench.trace.collectives import collectives
+from workbench.intervals import Times
+from workbench.trace import (
+    collectives,
+    host,
+    linkage,
+    nesting,
+    partners,
+    phases,
+    schema,
+    steps,
+)
 from workbench.trace.core import Trace
 from workbench.trace.families import classified, launch_kind
 from workbench.trace.nesting import NONE, Nested, Rows
+from workbench.trace.oddities import oddities
 from workbench.trace.problems import Problem
 from workbench.trace.problems import table as problem_table
 from workbench.trace.raw import RawTrace
@@ -34,39 +45,36 @@ class Operators(NamedTuple):
 
 def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: str) -> Trace:
     """Turn a reader's bare tables into a `Trace` with every table attributed and checked."""
+    problems = list(bare.problems)
     ops = _nest(bare.ops)
     ranges = _ranges(bare.ranges)
-    host_steps = steps.host_steps(ranges)
-    launches = _launches(bare.launches, ops.nested)
-    is_host = host.applies(bare, launches)
+    host_steps = steps.host_steps(ranges, problems)
     classify = phases.classifier(ops.frame, ranges, host_steps)
-    launch_steps = steps.containing(host_steps, launches["start_ns"].to_numpy())
-    op_frame = ops.frame.with_columns(
-        self_ns=_self_ns(ops, launches),
-        step=steps.containing(host_steps, ops.nested.start),
-        phase=classify(ops.nested.thread, ops.nested.start),
-    )
-    launch_phase = classify(launches["thread"].to_numpy(), launches["start_ns"].to_numpy())
-    problems = list(bare.problems)
+    launches = _launches(bare.launches, ops.nested, classify)
+    is_host = host.applies(bare, launches)
+    op_frame = _operators(bare, ops, launches, classify, problems)
+    record = collectives.records(op_frame, ops.nested.parent)
+    recorded = np.zeros(launches.height, np.bool_)
     if is_host:
         activities = host.activities(op_frame, bare.ranges)
         by_time = True
     else:
-        activities = _link(bare.activities, launches)
-        activities = _follow(activities, launches, launch_steps, launch_phase)
+        activities, recorded = _linked(bare, launches, op_frame)
+        problems += oddities(activities, launches.with_columns(recorded=pl.Series(recorded)))
         by_time = steps.by_time(activities, host_steps, problems)
     if by_time:
         start = activities["start_ns"].to_numpy()
         activities = activities.with_columns(step=steps.containing(host_steps, start))
-    linked = classified(activities).with_row_index("id")
-    host_steps = steps.with_complete(linked, launches, launch_steps, host_steps, bare.recording)
+    linked = activities.with_row_index("id")
+    linked = classified(collectives.mark(linked, launches, record))
+    host_steps = steps.with_complete(launches, recorded, host_steps, bare.recording)
     tables = {
         "activities": linked,
         "launches": launches,
         "ops": op_frame,
         "ranges": ranges,
         "steps": steps.device_steps(linked, host_steps, by_time=by_time),
-        "collectives": collectives(linked, op_frame),
+        "collectives": collectives.collectives(linked, op_frame, record, launches, ranges),
         "memory": _memory(bare.memory, ops.nested),
     }
     meta = replace(
@@ -81,10 +89,7 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
 
 
 def _nest(ops: pl.DataFrame) -> Operators:
-    thread, start = ops["thread"].to_numpy(), ops["start_ns"].to_numpy()
-    end = start + ops["dur_ns"].to_numpy()
-    order = nesting.order(thread, start, end)
-    nested = nesting.nest(thread[order], start[order], end[order])
+    order, nested = nesting.sort_and_nest(ops)
     frame = ops[order].with_columns(
         id=pl.int_range(ops.height, dtype=schema.ID),
         parent=_ids(nested.parent),
@@ -118,53 +123,69 @@ def _ranges(ranges: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _launches(launches: pl.DataFrame, ops: Nested) -> pl.DataFrame:
-    """Order the calls, classify them and find the operator that each runs in."""
+def _launches(launches: pl.DataFrame, ops: Nested, classify: phases.Classifier) -> pl.DataFrame:
+    """Order the calls, classify them, and find the operator, step and phase that each runs in."""
     launches = launches.sort("thread", "start_ns", maintain_order=True)
-    names = launches["name"].unique().cast(pl.String)
-    kinds = {n: launch_kind(n) for n in names}
-    op = nesting.innermost(ops, launches["thread"].to_numpy(), launches["start_ns"].to_numpy())
+    kinds = {n: launch_kind(n) for n in launches["name"].unique().cast(pl.String)}
+    thread, start = launches["thread"].to_numpy(), launches["start_ns"].to_numpy()
     return launches.with_columns(
         id=pl.int_range(launches.height, dtype=schema.ID),
-        kind=pl.col("name").cast(pl.String).replace_strict(kinds, return_dtype=schema.LAUNCH_KIND),
-        op=_ids(op),
+        kind=pl.col("name").replace_strict(kinds, return_dtype=schema.LAUNCH_KIND),
+        op=_ids(nesting.innermost(ops, thread, start)),
+        **_position(classify, thread, start),
     )
 
 
-def _link(activities: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
-    """Find each activity's launch by correlation; a graph launch owns many activities.
-
-    Where calls share a correlation (a runtime call and the driver call below it), the one that
-    puts work on the device wins, the earliest first.
-    """
-    process = pl.col("process").fill_null(0)
-    calls = launches.filter(pl.col("correlation").is_not_null()).select(
-        process,
-        "correlation",
-        "start_ns",
-        launch="id",
-        other=~pl.col("kind").is_in(schema.LAUNCH_TYPE_KINDS),
-    )
-    calls = calls.sort("other", "start_ns", maintain_order=True).unique(
-        ["process", "correlation"], keep="first", maintain_order=True
-    )
-    activities = activities.sort("start_ns", "device", "stream", maintain_order=True)
-    return activities.with_columns(process).join(
-        calls.select("process", "correlation", "launch"),
-        on=["process", "correlation"],
-        how="left",
-        maintain_order="left",
-    )
+def _position(
+    classify: phases.Classifier, thread: NDArray[np.integer], start: Times
+) -> dict[str, pl.Series]:
+    """Return the columns `step` and `phase` of host positions."""
+    step = steps.containing(classify.host_steps, start)
+    return {"step": step, "phase": classify(thread, start, step)}
 
 
-def _follow(
-    activities: pl.DataFrame, launches: pl.DataFrame, step: pl.Series, phase: pl.Series
+def _operators(
+    bare: RawTrace,
+    ops: Operators,
+    launches: pl.DataFrame,
+    classify: phases.Classifier,
+    problems: list[Problem],
 ) -> pl.DataFrame:
-    """Take operator, step and phase from the launch."""
-    of_launch = launches.select(pl.col("op"), step.alias("step"), phase.alias("phase"), launch="id")
-    return activities.join(of_launch, on="launch", how="left", maintain_order="left").with_columns(
-        source=pl.lit("device", schema.SOURCE)
+    """Add self time, step, phase, forward partner and module to the operators."""
+    nested = ops.nested
+    where = _position(classify, nested.thread, nested.start)
+    backward = (where["phase"] == "backward").to_numpy()
+    partner = partners.forward(ops.frame, bare.meta.threads, problems)
+    return ops.frame.with_columns(
+        self_ns=_self_ns(ops, launches),
+        forward=_ids(partner),
+        module=partners.modules(nested, partner, backward, bare.modules),
+        **where,
     )
+
+
+def _linked(
+    bare: RawTrace, launches: pl.DataFrame, ops: pl.DataFrame
+) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
+    """Order the activities; take operator, step and phase from the call that launched each.
+
+    Also say of each call whether an activity carries its correlation. An activity without a
+    recorded call that names its operator belongs to that one; its step and phase stay unknown.
+    """
+    activities = bare.activities.sort("start_ns", "device", "stream", maintain_order=True)
+    row, recorded = linkage.link(activities, launches)
+    op, step, phase = (nesting.gathered(launches[n], row) for n in ("op", "step", "phase"))
+    if (row == NONE).any():
+        process = linkage.of_threads(launches, _threads(ops, launches))
+        named = linkage.by_external_id(activities, ops, process)
+        op = op.zip_with(pl.Series(row != NONE), _ids(named))
+    return activities.with_columns(
+        launch=_ids(row), op=op, step=step, phase=phase, source=pl.lit("device", schema.SOURCE)
+    ), recorded
+
+
+def _threads(*frames: pl.DataFrame) -> int:
+    return 1 + max((int(f["thread"].max()) for f in frames if f.height), default=0)  # type: ignore[arg-type]
 
 
 def _self_ns(ops: Operators, launches: pl.DataFrame) -> pl.Series:

@@ -7,9 +7,16 @@ import re
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 
-from workbench.trace import schema
+from workbench.trace import nesting, schema
+from workbench.trace.names import matching
+from workbench.trace.nesting import NONE, Rows
+from workbench.trace.phases import is_communication
+
+RECORD = "record_param_comms"
+"""The operator in which torch records what a collective moves."""
 
 _NAMES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("reduce_scatter", re.compile(r"reduce_?scatter")),
@@ -28,13 +35,28 @@ _NAMES: tuple[tuple[str, re.Pattern[str]], ...] = (
 MOST_ELEMENTS = 2**59
 """More is damage, and its bytes would not fit 64 bits."""
 DTYPE_BYTES = {
-    "double": 8, "float64": 8, "long": 8, "long int": 8, "int64": 8,
-    "float": 4, "float32": 4, "int": 4, "int32": 4,
-    "half": 2, "float16": 2, "bfloat16": 2, "short": 2, "short int": 2,
-    "char": 1, "signed char": 1, "unsigned char": 1, "byte": 1, "int8": 1, "uint8": 1, "bool": 1,
-    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1,
-}  # fmt: skip
-"""Bytes of an element, by the profiler's names in lower case without `c10::`."""
+    **dict.fromkeys(("complexdouble", "complex128", "complex<double>"), 16),
+    **dict.fromkeys(("complexfloat", "complex64", "complex<float>"), 8),
+    **dict.fromkeys(("complexhalf", "complex32", "complex<half>", "complex<c10::half>"), 4),
+    **dict.fromkeys(("double", "float64", "fp64"), 8),
+    **dict.fromkeys(("long", "long int", "int64", "long long", "long long int"), 8),
+    **dict.fromkeys(("uint64", "unsigned long", "unsigned long int", "unsigned long long"), 8),
+    **dict.fromkeys(("long unsigned int", "long long unsigned int"), 8),
+    **dict.fromkeys(("float", "float32", "fp32", "tf32"), 4),
+    **dict.fromkeys(("int", "int32", "uint32", "unsigned int", "qint32"), 4),
+    **dict.fromkeys(("half", "float16", "fp16", "bfloat16", "bf16"), 2),
+    **dict.fromkeys(("short", "short int", "int16"), 2),
+    **dict.fromkeys(("uint16", "unsigned short", "short unsigned int", "bits16"), 2),
+    **dict.fromkeys(("char", "signed char", "int8", "qint8"), 1),
+    **dict.fromkeys(("byte", "unsigned char", "uint8", "quint8", "bool", "bits8"), 1),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float8e4m3"), 1),
+    **dict.fromkeys(("float8_e4m3fnuz", "float8_e5m2fnuz", "float8e5m2", "fp8"), 1),
+    **dict.fromkeys(("float4_e2m1fn_x2", "quint4x2", "quint2x4"), 1),
+    **dict.fromkeys(("bits1x8", "bits2x4", "bits4x2"), 1),
+}
+"""Bytes of an element by the names of c10::ScalarType, of C++ types, of torch and of NCCL's types,
+in lower case without `c10::`, `torch.`, `nccl`. Packed types count the byte that holds several."""
+_DTYPE_PREFIX = re.compile(r"c10::|torch\.|nccl|hccl_data_type_")
 
 
 def collective_name(text: str) -> str:
@@ -45,23 +67,102 @@ def collective_name(text: str) -> str:
 
 def dtype_bytes(name: str | None) -> int | None:
     """Return the bytes of an element type by any of the profiler's names for it."""
-    return DTYPE_BYTES.get(str(name).lower().removeprefix("c10::"))
+    return DTYPE_BYTES.get(_DTYPE_PREFIX.sub("", str(name).lower(), count=1))
 
 
-def collectives(activities: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
+def records(ops: pl.DataFrame, parent: Rows) -> Rows:
+    """Return the `record_param_comms` that each operator is, or that it stands in directly; or -1.
+
+    Between the two may only be other operators of communication: a record encloses the whole call,
+    and what an `aten::` operator in it launches is preparation, not the collective.
+    """
+    named = matching(ops["name"], lambda name: name == RECORD)
+    is_record = (named | ops["comm_name"].is_not_null()).to_numpy()
+    if not is_record.any():
+        return np.full(ops.height, NONE, np.int64)
+    foreign = ~matching(ops["name"], is_communication).to_numpy()
+    row = nesting.nearest(parent, is_record | foreign)
+    return np.where((row != NONE) & is_record[row], row, NONE)
+
+
+def mark(activities: pl.DataFrame, launches: pl.DataFrame, record: Rows) -> pl.DataFrame:
+    """Make collectives of kernels that a record launched though their names say nothing.
+
+    Only where none of the record's activities is known for a collective by its own arguments or
+    name (the others are helpers then), and only kernels of a kernel launch: a copy call may run as
+    a kernel too. `record` is that of each operator.
+    """
+    if not activities.height or not (record != NONE).any():
+        return activities
+    op = activities["op"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    of = np.where(op == NONE, NONE, record[op])
+    known = np.zeros(len(record), np.bool_)
+    known[of[(activities["kind"] == "collective").to_numpy() & (of != NONE)]] = True
+    launched = nesting.gathered(
+        launches["kind"] == "launch", activities["launch"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    )
+    new = (
+        (activities["kind"] == "kernel").to_numpy()
+        & launched.fill_null(value=False).to_numpy()
+        & (of != NONE)
+        & ~known[of]
+    )
+    becomes = {"kind": pl.lit("collective", schema.KIND)}
+    if "family" in activities.columns:
+        becomes["family"] = pl.lit("communication", schema.NAME)
+    fresh = pl.Series(new)
+    return activities.with_columns(
+        pl.when(fresh).then(value).otherwise(column).alias(column)
+        for column, value in becomes.items()
+    )
+
+
+def collectives(
+    activities: pl.DataFrame,
+    ops: pl.DataFrame,
+    record: Rows,
+    launches: pl.DataFrame,
+    ranges: pl.DataFrame,
+) -> pl.DataFrame:
     """Return a row for each collective activity.
 
     Fields come from the kernel's own record first, from the `record_param_comms` operator that
-    launched it second, from a gloo range's recorded inputs third. The message size is what
-    nccl-tests counts: the larger of input and output on this rank.
+    launched it second, from the payload of an annotation around its launch third, from a gloo
+    range's recorded inputs last. The message size is what nccl-tests counts: the larger of input
+    and output on this rank.
     """
     found = activities.filter(pl.col("kind") == "collective")
+    if not found.height:
+        return schema.empty("collectives")
     comm = [c for c in found.columns if c.startswith("comm_")]
-    by_op = ops.select(pl.col("id").alias("op"), *(pl.col(c).alias(f"op_{c}") for c in comm))
-    found = found.join(by_op, on="op", how="left", maintain_order="left").with_columns(
-        pl.coalesce(c, f"op_{c}").alias(c) for c in comm
+    op = found["op"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    by_op = np.where(op == NONE, NONE, record[op]) if len(record) else op
+    told = [(ops, by_op), (ranges, _payload(found, launches, ranges))]
+    found = found.with_columns(
+        pl.coalesce(c, *(nesting.gathered(f[c], rows) for f, rows in told if c in f.columns))
+        for c in comm
     )
     return _sized(_inputs(found))
+
+
+def _payload(found: pl.DataFrame, launches: pl.DataFrame, ranges: pl.DataFrame) -> Rows:
+    """Return the innermost annotation with a payload around each collective's launch, or -1."""
+    out = np.full(found.height, NONE, np.int64)
+    if "comm_name" not in ranges.columns:
+        return out
+    told = ranges.with_row_index("row").filter(
+        pl.col("comm_name").is_not_null() & pl.col("thread").is_not_null()
+    )
+    calls = found.with_row_index("at").join(
+        launches, left_on="launch", right_on="id", suffix="_call"
+    )
+    if not (told.height and calls.height):
+        return out
+    order, nested = nesting.sort_and_nest(told)
+    inner = nesting.innermost(nested, calls["thread"].to_numpy(), calls["start_ns_call"].to_numpy())
+    row = told["row"].to_numpy()[order][inner].astype(np.int64)
+    out[calls["at"].to_numpy()] = np.where(inner == NONE, NONE, row)
+    return out
 
 
 def _inputs(found: pl.DataFrame) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from workbench.intervals import Times
@@ -25,6 +26,14 @@ class Nested(NamedTuple):
     start: Times
     end: Times
     parent: Rows
+
+
+def sort_and_nest(events: pl.DataFrame) -> tuple[Rows, Nested]:
+    """Return the order of a table with `thread start_ns dur_ns`, and its nesting in that order."""
+    thread, start = events["thread"].to_numpy(), events["start_ns"].to_numpy()
+    end = start + events["dur_ns"].to_numpy()
+    rows = order(thread, start, end)
+    return rows, nest(thread[rows], start[rows], end[rows])
 
 
 def nest(thread: NDArray[np.integer], start: Times, end: Times) -> Nested:
@@ -70,8 +79,22 @@ def depths(parent: Rows) -> Rows:
     return depth
 
 
-def innermost(events: Nested, at_thread: NDArray[np.integer], at: Times) -> Rows:
-    """Return the innermost event running on a thread at a time, or -1."""
+def nearest(parent: Rows, wanted: NDArray[np.bool_]) -> Rows:
+    """Return the event itself or its closest ancestor that is wanted, or -1: log2(depth) rounds."""
+    found = np.where(wanted, np.arange(len(parent)), parent)
+    active = np.flatnonzero(found >= 0)
+    while len(active):
+        active = active[~wanted[found[active]]]
+        found[active] = found[found[active]]
+        active = active[found[active] >= 0]
+    return found
+
+
+def innermost(
+    events: Nested, at_thread: NDArray[np.integer], at: Times, still: Times | None = None
+) -> Rows:
+    """Return the innermost event running on a thread at a time (and `still` later), or -1."""
+    still = at if still is None else still
     axis = Axis((events.thread, events.start), (at_thread, at))
     starts = axis(events.thread, events.start)
     found = np.searchsorted(starts, axis(at_thread, at), "right") - 1
@@ -79,10 +102,16 @@ def innermost(events: Nested, at_thread: NDArray[np.integer], at: Times) -> Rows
     found[active[events.thread[found[active]] != at_thread[active]]] = NONE
     active = active[found[active] >= 0]
     while len(active):
-        active = active[events.end[found[active]] <= at[active]]
+        active = active[events.end[found[active]] <= still[active]]
         found[active] = events.parent[found[active]]
         active = active[found[active] >= 0]
     return found
+
+
+def gathered(values: pl.Series, rows: Rows) -> pl.Series:
+    """Return the values at some rows, null where a row is -1."""
+    padded = values.extend_constant(None, 1)
+    return padded.gather(np.where(rows == NONE, len(values), rows))
 
 
 class Axis:

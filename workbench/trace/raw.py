@@ -39,6 +39,7 @@ ACTIVITIES = (
     | _pick("activities", "occupancy", "bytes")
     | _COMM
 )
+"""`external_id` is the profiler's id of the operator that an activity itself names."""
 LAUNCHES = (
     _pick("launches", "name", "thread", "start_ns", "dur_ns", "correlation")
     | _PROCESS
@@ -53,8 +54,9 @@ OPS = (
 )
 """The three kernel columns are what Inductor says of the kernel that an operator launches."""
 RANGES = _pick("ranges", "name", "domain", "thread", "device", "stream", "start_ns", "dur_ns")
-RANGES |= _pick("ranges", "form") | _TEXT
-"""A null form is nested."""
+RANGES |= _pick("ranges", "form") | _TEXT | _COMM
+"""A null form is nested. The communication columns are what an annotation carries as payload
+(NCCL's NVTX ranges)."""
 MEMORY = _pick(
     "memory", "t_ns", "device", "address", "bytes", "total_allocated", "total_reserved"
 ) | {"thread": pl.Int32()}

@@ -68,7 +68,11 @@ TABLES: dict[str, dict[str, Column]] = {
             "host operator in none: a view, a node of autograd, a wrapper",
         ),
         "name": Column(NAME, "kernel, copy or operator name"),
-        "device": Column(pl.Int32(), "accelerator index", "host execution"),
+        "device": Column(
+            pl.Int32(),
+            "accelerator index",
+            "host execution; with source `device`: not readable (problem device_unknown)",
+        ),
         "stream": Column(pl.Int64(), "stream; host thread for host execution", UNKNOWN),
         "start_ns": Column(NS, "start"),
         "dur_ns": Column(NS, "duration, at least 0"),
@@ -108,11 +112,22 @@ TABLES: dict[str, dict[str, Column]] = {
         "external_id": Column(pl.Int64(), "profiler's id of the operator", "0 or missing"),
         "phase": Column(PHASE, "phase of the step"),
         "step": Column(pl.Int32(), "host step it starts in", "outside steps"),
-        "module": Column(NAME, "innermost nn.Module", UNKNOWN),
+        "module": Column(
+            NAME,
+            "innermost nn.Module that it ran in, as `Linear_3`; of backward operators that ran in "
+            "none: that of their forward partner",
+            "outside modules, or modules not recorded",
+        ),
+        "forward": Column(
+            ID, "operator whose gradient a backward node computes", "no backward node, or unknown"
+        ),
         "input_dims": Column(NAME, "JSON text", UNKNOWN),
         "input_types": Column(NAME, "JSON text", UNKNOWN),
         "input_strides": Column(NAME, "JSON text", UNKNOWN),
         "concrete_inputs": Column(NAME, "JSON text", UNKNOWN),
+        "kernel_backend": Column(NAME, "what generated the kernel: triton, …", "not generated"),
+        "kernel_file": Column(NAME, "source file of the generated kernel", "not generated"),
+        "kernel_hash": Column(NAME, "hash of the generated kernel's source", "not generated"),
     },
     "ranges": {
         "id": Column(ID, "row number"),

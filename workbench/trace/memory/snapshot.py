@@ -247,10 +247,9 @@ def _ranges(items: object, first: int) -> pl.DataFrame:
         elif begins and begins[-1] <= at:
             begin = begins.pop()
             span = {"start_ns": begin * NS_PER_US - first, "dur_ns": (at - begin) * NS_PER_US}
-            rows.append({"name": name, "domain": "user", "device": device, **span})
-    part = pl.DataFrame(
-        rows, schema={n: _RANGES[n] for n in ("name", "domain", "device", "start_ns", "dur_ns")}
-    )
+            rows.append({"name": name, "domain": "user", "device": device, "form": "free", **span})
+    columns = ("name", "domain", "device", "form", "start_ns", "dur_ns")
+    part = pl.DataFrame(rows, schema={n: _RANGES[n] for n in columns})
     return part.sort("start_ns", maintain_order=True).with_row_index("id")
 
 
