@@ -164,5 +164,5 @@ def test_the_recorded_file_is_what_its_collector_counted(corpus):
     assert end - activities["start_ns"].min() == 15_122_023_494
     assert activities["device"].unique().to_list() == [0]
     assert [d.name for d in trace.meta.devices] == ["AMD Instinct MI350X"] * 8
-    assert trace.problems["code"].to_list() == ["overlapping_records"]
+    assert trace.problems["code"].to_list() == ["same_stream_overlap"]
     assert activities["grid"].null_count() == activities["registers"].null_count() == 0
