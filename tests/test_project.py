@@ -48,7 +48,17 @@ PUBLIC_NAMES = {
     "steps",
     "summary",
 }
-VERBS = {"ceilings", "doctor", "lab", "record", "report", "runs", "show", "workloads"}
+VERBS = {
+    "cache",
+    "ceilings",
+    "doctor",
+    "lab",
+    "record",
+    "report",
+    "runs",
+    "show",
+    "workloads",
+}
 TABLES = {
     "activities": "id kind family name device stream start_ns dur_ns launch op step phase "
     "graph_node grid block registers shared_bytes occupancy bytes source",

@@ -269,6 +269,33 @@ def report(
 
 
 @app.command()
+def cache(
+    source: Annotated[
+        Path | None, typer.Argument(help="With --clear: only what was read from this file.")
+    ] = None,
+    *,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove what the cache holds.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """List the traces that are kept ready in the cache, or clear it.
+
+    WORKBENCH_CACHE names its folder, or is "off"; WORKBENCH_CACHE_MAX_GB (10) bounds its size.
+    """
+    from workbench.trace import cachefolder
+
+    if clear:
+        gone = cachefolder.clear(source)
+        typer.echo(f"{gone} trace{'' if gone == 1 else 's'} removed from the cache", err=True)
+        return
+    if source is not None:
+        raise UsageError(f"{source} is only of use with --clear; leave it out to list the cache.")
+    about = cachefolder.about()
+    print_table(cachefolder.listing(), meta=about, as_json=as_json, as_csv=as_csv, out=out)
+
+
+@app.command()
 def ceilings(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     *,
