@@ -19,8 +19,9 @@ from isal import igzip
 from workbench.errors import InputError, UsageError
 from workbench.trace import atomic
 from workbench.trace.core import Trace, TraceMeta
-from workbench.trace.write.events import LEAD_NS, Block, blocks
+from workbench.trace.write.events import blocks
 from workbench.trace.write.part import Part, whole
+from workbench.trace.write.shared import LEAD_NS, Block
 from workbench.version import __version__
 
 SUFFIXES = (".json", ".json.gz")

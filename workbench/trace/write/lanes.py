@@ -18,25 +18,23 @@ def pack(work: pl.DataFrame, marks: pl.DataFrame) -> pl.Series:
     `work` and `marks` (device-side ranges, which must stay on the stream's own track) have
     `device stream start_ns dur_ns`. On each track any two of them are nested or apart.
     """
-    times = [*_TRACK, pl.col("start_ns").alias("start"), end := pl.col("start_ns") + pl.col("dur_ns")]
+    start, end = pl.col("start_ns"), pl.col("start_ns") + pl.col("dur_ns")
     both = pl.concat(
-        [
-            marks.select(*times[:3], end.alias("end"), row=pl.lit(-1, pl.Int64)),
-            work.select(*times[:3], end.alias("end"), row=pl.int_range(pl.len())),
-        ]
+        frame.select(*_TRACK, start=start, end=end, row=row)
+        for frame, row in ((marks, pl.lit(-1, pl.Int64)), (work, pl.int_range(pl.len())))
     )
     both = both.with_columns(track=pl.struct(_TRACK).rank("dense").cast(pl.Int64))
     both = both.sort("track", "start", "end", descending=[False, False, True], maintain_order=True)
     lane = np.zeros(work.height, np.int64)
     crossed = _crossed(*(both[n].to_numpy() for n in ("track", "start", "end")))
-    for _, found in both.filter(pl.col("track").is_in(crossed)).group_by("track"):
+    for _, found in both.filter(pl.col("track").is_in(crossed.implode())).group_by("track"):
         row = found["row"].to_numpy()
         placed = _stack(found["start"].to_list(), found["end"].to_list(), (row < 0).tolist())
         lane[row[row >= 0]] = placed[row >= 0]
     return pl.Series("lane", lane)
 
 
-def _crossed(track: Numbers, start: Numbers, end: Numbers) -> list[int]:
+def _crossed(track: Numbers, start: Numbers, end: Numbers) -> pl.Series:
     """Return the tracks on which something begins inside an earlier one and ends after it.
 
     Events stand by track and start, the longest first. Each is compared with the latest before it
@@ -51,7 +49,7 @@ def _crossed(track: Numbers, start: Numbers, end: Numbers) -> list[int]:
         active = active[candidate[active] >= 0]
     inside = np.flatnonzero(candidate >= 0)
     crossing = inside[end[inside] > end[candidate[inside]]]
-    return np.unique(track[crossing]).tolist()
+    return pl.Series(np.unique(track[crossing]), dtype=pl.Int64)
 
 
 def _stack(start: list[int], end: list[int], fixed: list[bool]) -> Numbers:
@@ -59,15 +57,18 @@ def _stack(start: list[int], end: list[int], fixed: list[bool]) -> Numbers:
     open_ends: list[list[int]] = [[]]
     lanes = np.zeros(len(start), np.int64)
     for k, (s, e, stays) in enumerate(zip(start, end, fixed, strict=True)):
-        for lane, ends in enumerate(open_ends):
-            while ends and ends[-1] <= s:
-                ends.pop()
-            if stays or not ends or e <= ends[-1]:
-                break
-        else:
-            lane = min(len(open_ends), MOST_LANES - 1)
-            if lane == len(open_ends):
-                open_ends.append([])
+        lane = 0 if stays else _free_lane(open_ends, s, e)
+        if lane == len(open_ends):
+            open_ends.append([])
         open_ends[lane].append(e)
         lanes[k] = lane
     return lanes
+
+
+def _free_lane(open_ends: list[list[int]], start: int, end: int) -> int:
+    for lane, ends in enumerate(open_ends):
+        while ends and ends[-1] <= start:
+            ends.pop()
+        if not ends or end <= ends[-1]:
+            return lane
+    return min(len(open_ends), MOST_LANES - 1)

@@ -47,9 +47,7 @@ def whole(trace: Trace) -> Part:
 
 
 def _last(tables: dict[str, pl.DataFrame]) -> int:
-    ends = [
-        (f["start_ns"] + f["dur_ns"]).max() for f in tables.values() if "dur_ns" in f.columns
-    ]
+    ends = [(f["start_ns"] + f["dur_ns"]).max() for f in tables.values() if "dur_ns" in f.columns]
     return max((int(e) for e in ends if e is not None), default=0)  # type: ignore[arg-type]
 
 
