@@ -52,11 +52,13 @@ VERBS = {
     "cache",
     "ceilings",
     "doctor",
+    "export",
     "lab",
     "record",
     "report",
     "runs",
     "show",
+    "trim",
     "workloads",
 }
 TABLES = {

@@ -28,6 +28,8 @@ STORE_VERSION = 1
 MANIFEST = "workbench-trace.json"
 HOST_STEPS_TABLE = "host_steps"
 FRAMES = "frames"
+_RANK_FILE = re.compile(r"rank\d+\.trace\.json\.gz")
+"""An exported rank; a run folder holds more than these, so it is never replaced."""
 _NAME = re.compile(r"[a-z][a-z_]{0,40}")
 _MANIFEST_BYTES = 64 << 20
 _FREE_ROWS = 10**7
@@ -290,12 +292,14 @@ def check_free(target: Path, *, force: bool) -> None:
     if not force:
         raise UsageError(f"{target} exists already; give --force to replace it.")
     if not target.is_dir() or target.is_symlink() or not _is_ours(target):
-        raise UsageError(f"{target} is no stored trace, so it isn't replaced; give another name.")
+        raise UsageError(f"{target} is no exported trace, so it isn't replaced; give another name.")
 
 
 def _is_ours(folder: Path) -> bool:
-    """Say whether a folder holds stored traces and nothing else."""
+    """Say whether a folder holds exported traces and nothing else."""
     if is_stored(folder):
         return all(f.name == MANIFEST or f.suffix == ".parquet" for f in folder.iterdir())
-    inside = list(folder.iterdir())
-    return not inside or all(f.is_dir() and is_stored(f) and _is_ours(f) for f in inside)
+    return all(
+        _is_ours(f) if f.is_dir() and is_stored(f) else bool(_RANK_FILE.fullmatch(f.name))
+        for f in folder.iterdir()
+    )

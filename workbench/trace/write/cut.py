@@ -15,7 +15,9 @@ they were:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +30,10 @@ from workbench.trace.families import STEP
 from workbench.trace.nesting import NONE, Axis, Rows
 from workbench.trace.steps import LINKED_SHARE
 from workbench.trace.write.part import Part, device_work, whole
+from workbench.units import NS_PER_MS
 
+_STEPS = re.compile(r"(\d{1,9})(?:[-:](\d{1,9}))?")
+_MILLISECONDS = re.compile(r"(\d{1,12}(?:\.\d{1,6})?):(\d{1,12}(?:\.\d{1,6})?)")
 Mask = NDArray[np.bool_]
 _WINDOWS = {"device": pl.Int32(), "from_ns": pl.Int64(), "until_ns": pl.Int64()}
 
@@ -109,6 +114,26 @@ def between(trace: Trace, start_ns: int, end_ns: int) -> Part:
         borders=pl.Series([], dtype=pl.UInt32()),
     )
     return _cut(everything, wish, _recording(everything, inside["host_start_ns"], end_ns))
+
+
+def step_numbers(text: str) -> tuple[int, int]:
+    """Read `3-5`, `3:5` (both ends belong to it) or `3`; anything else is a UsageError."""
+    found = _STEPS.fullmatch(text.strip())
+    if not found:
+        raise UsageError(f"--steps {text} is neither A-B nor A, as in --steps 3-5.")
+    first = int(found[1])
+    last = first if found[2] is None else int(found[2])
+    if last < first:
+        raise UsageError(f"--steps {text} ends before it begins; did you mean {last}-{first}?")
+    return first, last
+
+
+def milliseconds(text: str) -> Stretch:
+    """Read `A:B` in decimal milliseconds, exactly to the ns; anything else is a UsageError."""
+    found = _MILLISECONDS.fullmatch(text.strip())
+    if not found:
+        raise UsageError(f"--range {text} is not A:B in ms, as in --range 12.5:40.")
+    return Stretch(*(int(Decimal(part) * NS_PER_MS) for part in found.groups()))
 
 
 # ---- which steps ----------------------------------------------------------------------------

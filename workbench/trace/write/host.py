@@ -77,7 +77,7 @@ def launches(part: Part, work: pl.DataFrame) -> pl.DataFrame:
     winner = known.unique("correlation", keep="first", maintain_order=True)["id"]
     used = pl.col("id").is_in(work["launch"].drop_nulls().unique().implode())
     lost = used & ~pl.col("id").is_in(winner.implode())
-    fresh = 1 + largest(calls["correlation"]) + lost.cum_sum().cast(pl.Int64)
+    fresh = largest(calls["correlation"]) + lost.cum_sum().cast(pl.Int64)
     ops = part.tables["ops"].select("external_id", op="id")
     return (
         _on_threads(part, calls)
