@@ -109,6 +109,20 @@ def test_a_changed_file_is_read_anew_even_with_its_old_size_and_time(tmp_path, r
     assert len(reads) == 2
 
 
+def test_a_file_that_changes_while_it_is_read_is_not_kept(tmp_path, place, monkeypatch):
+    from workbench.trace import formats
+
+    path, read = trace_file(tmp_path / "in", 5), formats.read
+
+    def slowly(path):
+        trace_file(tmp_path / "in", 7)  # after the cache has hashed it
+        return read(path)
+
+    monkeypatch.setattr(formats, "read", slowly)
+    assert durations(open_source(path)) == [7000]
+    assert list(place.iterdir()) == []
+
+
 def test_an_unchanged_file_is_hashed_once_but_never_while_it_is_fresh(tmp_path, monkeypatch):
     hashed, whole = [], fingerprint.container.sha256
     monkeypatch.setattr(
@@ -263,6 +277,15 @@ def test_frames_that_were_not_stored_come_from_the_source(tmp_path, reads):
     assert len(reads) == 2
     assert open_source(path).frames["name"].to_list() == ["loop"]
     assert len(reads) == 2
+
+
+def test_asking_for_frames_leaves_whole_tables_alone(tmp_path, place):
+    path = trace_file(tmp_path / "in", 5)
+    open_source(path)
+    table = entry_of(place) / "ops.parquet"
+    os.utime(table, ns=(LONG_AGO, LONG_AGO))
+    assert open_source(path).frames.height == 1
+    assert table.stat().st_mtime_ns == LONG_AGO
 
 
 def test_frames_of_a_source_that_is_gone_or_changed_are_missed_in_a_sentence(tmp_path):

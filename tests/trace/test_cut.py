@@ -98,9 +98,30 @@ def test_steps_told_by_time_stay_so(tmp_path):
     work = [kernel(f"k{k}", ts, 30) for k, ts in enumerate((10, 80, 120, 210))]
     trace = open_source(write(tmp_path, [*STEPS, *work]))
     again = cut_to(trace, tmp_path, 2, 2)
-    assert names(again.activities) == ["k1", "k2"]
+    assert names(again.activities) == ["k1", "k2"]  # k1 runs until 110
     assert again.steps.select("step", "start_ns", "dur_ns").rows() == [(2, 100_000, 100_000)]
     figures_stay(trace, again, 2, 2)
+
+
+def test_work_that_was_launched_in_a_step_told_by_time_stays(tmp_path):
+    # without the record of its call's work, which ran in step 3, step 2 would read as incomplete
+    work = [kernel(f"k{k}", ts, 5) for k, ts in enumerate((10, 120, 130))]
+    late = [call("cudaLaunchKernel", 190, 2, 9), kernel("late", 210, 5, 9)]
+    trace = open_source(write(tmp_path, [*STEPS, *work, *late]))
+    again = cut_to(trace, tmp_path, 2, 2)
+    assert names(again.activities) == ["k1", "k2", "late"]
+    figures_stay(trace, again, 2, 2)
+
+
+def test_what_began_in_a_step_keeps_all_that_is_in_it(tmp_path):
+    # long 190-230 began in step 2: its self time is 40 less child 215-220 less call 225-228
+    inside = [op("long", 190, 40), op("child", 215, 5), call("cudaLaunchKernel", 225, 3, 4)]
+    work = [call("cudaLaunchKernel", 110, 2, 5), kernel("k", 120, 5, 5)]
+    trace = open_source(write(tmp_path, [*STEPS, *inside, *work]))
+    again = cut_to(trace, tmp_path, 2, 2)
+    assert again.ops.select("name", "self_ns").cast({"name": pl.String}).rows() == [
+        ("long", 32_000), ("child", 5_000),
+    ]  # fmt: skip
 
 
 def test_steps_that_only_the_rest_can_tell_are_refused(tmp_path):

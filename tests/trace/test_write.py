@@ -112,6 +112,14 @@ def test_work_that_overlaps_on_a_stream_stays_visible_on_a_sub_lane(tmp_path):
     assert differences(trace, open_source(tmp_path / "out.json")) == []
 
 
+def test_calls_of_the_driver_are_told_from_those_of_the_runtime(tmp_path):
+    calls = [call(n, k, 1, k) for k, n in enumerate(("cudaMalloc", "cuLaunchKernel", "hipFree"))]
+    events = exported(tmp_path, opened(tmp_path, calls))
+    assert [e["cat"] for e in events if e["ph"] == "X" and e["pid"] == 9] == [
+        "cuda_runtime", "cuda_driver", "cuda_runtime",
+    ]  # fmt: skip
+
+
 def test_counters_are_written_with_their_unit(tmp_path):
     trace = opened(tmp_path, [op("a", 0, 5)])
     frame = pl.DataFrame(
@@ -179,6 +187,12 @@ def test_no_two_events_of_a_lane_cross(work, marks):
             assert (stream, lane_) != other[:2] or not crosses(span, other[2])
     if not any(a[0] == b[0] and crosses(a[2], b[2]) for a in placed for b in placed):
         assert set(lane) == {0}
+
+
+def test_an_event_that_ends_with_a_mark_inside_another_needs_no_lane():
+    # marks 0-20 and 6-10; work 2-10 ends with the inner one, and 30-40 and 35-45 cross
+    work, marks = [(0, 2, 8), (0, 30, 10), (0, 35, 10)], [(0, 0, 20), (0, 6, 4)]
+    assert lanes.pack(table(work), table(marks)).to_list() == [0, 0, 1]
 
 
 def test_a_million_nested_events_need_no_loop():
