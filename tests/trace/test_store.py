@@ -178,7 +178,7 @@ def test_nothing_is_overwritten_unasked_and_only_a_stored_trace_at_all(trace, tm
         store.save(trace, folder)
     store.save(trace, folder, force=True)
     (folder / "thesis.txt").write_text("mine")
-    with pytest.raises(UsageError, match="is no stored trace, so it isn't replaced"):
+    with pytest.raises(UsageError, match="is no exported trace, so it isn't replaced"):
         store.save(trace, folder, force=True)
     assert (folder / "thesis.txt").read_text() == "mine"
 
