@@ -7,7 +7,7 @@ import importlib.util
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -72,6 +72,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if mine:
             why = mine[0].removeprefix(f"Skipped: {marker}: ")
             terminalreporter.write_line(f"{len(mine)} tests marked {marker} skipped: {why}.")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep traces that tests open, also in their child processes, out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("WORKBENCH_CACHE_MAX_GB", raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,19 @@ PUBLIC_NAMES = {
     "steps",
     "summary",
 }
-VERBS = {"ceilings", "doctor", "lab", "record", "report", "runs", "show", "workloads"}
+VERBS = {
+    "cache",
+    "ceilings",
+    "doctor",
+    "export",
+    "lab",
+    "record",
+    "report",
+    "runs",
+    "show",
+    "trim",
+    "workloads",
+}
 TABLES = {
     "activities": "id kind family name device stream start_ns dur_ns launch op step phase "
     "graph_node grid block registers shared_bytes occupancy bytes source",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from workbench.capture import CapturePlan, Progress, Run
+    from workbench.trace.core import Job, Trace
 
 _INTERRUPTED = 130
 _USAGE = 2
@@ -47,6 +48,7 @@ AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 OutFile = Annotated[
     Path | None, typer.Option("-o", "--output", help="Write to this .parquet file instead.")
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace what was exported before.")]
 RunsDir = Annotated[Path, typer.Option("--runs-dir", help="The folder that holds run folders.")]
 
 
@@ -254,6 +256,60 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
 
 
 @app.command()
+def export(
+    source: Annotated[
+        Path, typer.Argument(help="A run folder, a trace file or a folder of ranks.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("-o", "--output", help="FILE.json[.gz] for Perfetto, or a folder of Parquet."),
+    ],
+    form: Annotated[
+        str | None, typer.Option("--format", help="chrome or parquet, whatever the name says.")
+    ] = None,
+    rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
+    between: Annotated[
+        str | None,
+        typer.Option("--range", metavar="A:B", help="Only from A to B ms after the start."),
+    ] = None,
+    *,
+    force: Force = False,
+) -> None:
+    """Write a recording for Perfetto (Chrome JSON) or as Parquet; several ranks make a folder."""
+    from workbench.trace.write import cut
+    from workbench.trace.write.export import export as write
+
+    opened = _opened(source, rank)
+    chosen = None
+    if between is not None:
+        stretch = cut.milliseconds(between)
+        chosen = lambda trace: cut.between(trace, *stretch)  # noqa: E731 - as in trim
+    typer.echo(write(opened, out, form=form, cut=chosen, force=force))
+
+
+@app.command()
+def trim(
+    source: Annotated[
+        Path, typer.Argument(help="A run folder, a trace file or a folder of ranks.")
+    ],
+    steps: Annotated[str, typer.Option(metavar="A-B", help="The steps to keep, as in 3-5.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--output", help="FILE.json[.gz]; a folder for several ranks.")
+    ],
+    rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
+    *,
+    force: Force = False,
+) -> None:
+    """Cut a recording to some of its steps, which then read as they did in the whole."""
+    from workbench.trace.write import cut
+    from workbench.trace.write.export import export as write
+
+    first, last = cut.step_numbers(steps)
+    opened = _opened(source, rank)
+    typer.echo(write(opened, out, cut=lambda trace: cut.steps(trace, first, last), force=force))
+
+
+@app.command()
 def report(
     source: Annotated[
         Path, typer.Argument(help="A run folder, a trace file or a folder of ranks.")
@@ -266,6 +322,33 @@ def report(
     from workbench.report import write
 
     typer.echo(write(source, out))
+
+
+@app.command()
+def cache(
+    source: Annotated[
+        Path | None, typer.Argument(help="With --clear: only what was read from this file.")
+    ] = None,
+    *,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove what the cache holds.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """List the traces that are kept ready in the cache, or clear it.
+
+    WORKBENCH_CACHE names its folder, or is "off"; WORKBENCH_CACHE_MAX_GB (10) bounds its size.
+    """
+    from workbench.trace import cachefolder
+
+    if clear:
+        gone = cachefolder.clear(source)
+        typer.echo(f"{gone} trace{'' if gone == 1 else 's'} removed from the cache", err=True)
+        return
+    if source is not None:
+        raise UsageError(f"{source} is only of use with --clear; leave it out to list the cache.")
+    about = cachefolder.about()
+    print_table(cachefolder.listing(), meta=about, as_json=as_json, as_csv=as_csv, out=out)
 
 
 @app.command()
@@ -295,6 +378,23 @@ def lab(
     from workbench.lab import start
 
     start(folder)
+
+
+# ---- opening ------------------------------------------------------------------------------
+
+
+def _opened(source: Path, rank: int | None) -> Trace | Job:
+    """Open a source, or one of its ranks."""
+    from workbench.trace.open import open_source
+
+    opened = open_source(source)
+    if rank is None:
+        return opened
+    for trace in opened.ranks:
+        if trace.meta.rank == rank:
+            return trace
+    known = ", ".join(str(t.meta.rank) for t in opened.ranks)
+    raise UsageError(f"{source} has no rank {rank}; it has {known}.")
 
 
 # ---- recording ----------------------------------------------------------------------------

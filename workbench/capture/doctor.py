@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from workbench.capture.telemetry import Nvml
+from workbench.trace import cachefolder
 from workbench.units import decimal
 
 _COLUMNS = ("check", "state", "found", "fix")
@@ -41,7 +42,7 @@ def examine(runs_dir: Path, python: Path | None = None) -> pl.DataFrame:
     """
     gpus = Nvml.open()
     rows = [_python(), *_torch(python or Path(sys.executable)), _gpus(gpus)]
-    rows += [_counters(gpus), _chromium(), _disk(runs_dir)]
+    rows += [_counters(gpus), _chromium(), _disk(runs_dir), _cache()]
     if gpus:
         gpus.close()
     return pl.DataFrame(rows, schema=dict.fromkeys(_COLUMNS, pl.String()), orient="row")
@@ -139,6 +140,15 @@ def _playwright_chromium() -> Path | None:
     folder = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or default).expanduser()
     found = sorted(folder.glob("chromium*")) if folder.is_dir() else []
     return found[-1] if found else None
+
+
+def _cache() -> Row:
+    trouble = cachefolder.trouble()
+    if trouble is None:
+        return ("trace cache", "ok", f"{cachefolder.folder()}", None)
+    off = cachefolder.folder() is None or cachefolder.limit_bytes() <= 0
+    fix = None if off else f"name a folder of yours in {cachefolder.FOLDER_SETTING}"
+    return ("trace cache", "absent" if off else "missing", trouble, fix)
 
 
 def _disk(runs_dir: Path) -> Row:

@@ -81,6 +81,7 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
         bare.meta,
         device_kind="cpu" if is_host else bare.meta.device_kind,
         device_reason=_reason(bare, launches, problems, is_host=is_host),
+        recording=bare.recording,
     )
     tables |= {"counters": bare.counters.sort("t_ns"), "problems": problem_table(problems)}
     tables |= {n: schema.empty(n) for n in schema.SELDOM}

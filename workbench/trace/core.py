@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
 import polars as pl
 
 from workbench.errors import UsageError
 from workbench.trace import schema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 HOST_STEPS: dict[str, pl.DataType] = {
     n: schema.TABLES["steps"][n].dtype for n in ("step", "host_start_ns", "host_dur_ns", "complete")
@@ -72,6 +70,8 @@ class TraceMeta:
     """Why there are no device figures, when there are none."""
     timed: bool = True
     """False for a format that says what ran and in which order, but not when."""
+    recording: tuple[int, int] | None = None
+    """First and last ns of the recording, relative to the origin; null when that isn't known."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,9 @@ OTHER = "other"
 COMMUNICATION = "communication"
 LONGEST = 2048
 """Characters of a name that are looked at; recorded names state their family before that."""
-_DOMAINS = ("gloo", "nccl", "mpi", "ucc", "xccl")
+COMMUNICATION_DOMAINS = ("gloo", "nccl", "mpi", "ucc", "xccl")
+HOST_DOMAINS = ("step", "user", *COMMUNICATION_DOMAINS)
+"""What `range_domain` may answer."""
 _LAUNCH_RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("graph_launch", re.compile(r"GraphLaunch")),
     (
@@ -114,7 +116,7 @@ def range_domain(annotation: str) -> str:
     if STEP.fullmatch(annotation):
         return "step"
     prefix = annotation.partition(":")[0]
-    return prefix if prefix in _DOMAINS and prefix != annotation else "user"
+    return prefix if prefix in COMMUNICATION_DOMAINS and prefix != annotation else "user"
 
 
 def classified(activities: pl.DataFrame) -> pl.DataFrame:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import polars as pl
 
 from workbench import progress
 from workbench.errors import InputError, NotATraceError
-from workbench.trace import formats
+from workbench.trace import cache as cached
+from workbench.trace import formats, store
 from workbench.trace.core import Job, Trace
 from workbench.trace.problems import Problem
 from workbench.trace.problems import table as problem_table
@@ -24,10 +27,11 @@ _TRACE_NAMES = (
 _SIDE_FILES = {RUN_FILE, "notes.json", "answers.json"}
 
 
-def open_source(source: str | Path) -> Trace | Job:
-    """Open a trace file, a run folder or a folder of ranks.
+def open_source(source: str | Path, *, cache: bool = True) -> Trace | Job:
+    """Open a trace file, a run folder, a folder of ranks or a folder that was exported.
 
     Returns a `Trace` for a file and for a folder with one trace of unknown rank, else a `Job`.
+    With `cache`, files that were read before come from the user's cache folder.
 
     Raises
     ------
@@ -35,33 +39,41 @@ def open_source(source: str | Path) -> Trace | Job:
         One sentence says what is wrong with which file.
     """
     path = Path(source)
-    return _open_folder(path) if path.is_dir() else open_file(path)
+    return _open_folder(path, cache=cache) if path.is_dir() else open_file(path, cache=cache)
 
 
-def open_file(path: Path) -> Trace:
+def open_file(path: Path, *, cache: bool = True) -> Trace:
     """Open one trace file by its content."""
     if not path.exists():
         raise InputError(f"There is no file or folder {path}; check the path.")
     if not path.is_file():
         raise InputError(f"{path} is neither a file nor a folder, so it isn't read.")
     with progress.shown(path.name, path.stat().st_size):
-        return formats.read(path)
+        return cached.fetch(path, formats.read) if cache else formats.read(path)
 
 
-def _open_folder(folder: Path) -> Trace | Job:
-    traces = _open_traces(_trace_files(folder))
+def _open_folder(folder: Path, *, cache: bool) -> Trace | Job:
+    if store.is_stored(folder):
+        return store.load(folder)
+    stored = sorted(f.parent for f in folder.glob(f"*/{store.MANIFEST}"))
+    if stored and not any(folder.glob("*.json*")):
+        return _job([_with_rank(store.load(f), f) for f in stored])
+    return _job(_open_traces(_trace_files(folder), cache=cache))
+
+
+def _job(traces: list[Trace]) -> Trace | Job:
     if len(traces) == 1 and traces[0].meta.rank is None:
         return traces[0]
     return Job(tuple(sorted(traces, key=lambda t: -1 if t.meta.rank is None else t.meta.rank)))
 
 
-def _open_traces(files: list[Path]) -> list[Trace]:
+def _open_traces(files: Iterable[Path], *, cache: bool) -> list[Trace]:
     """Open the traces among some files; the others are named as a problem."""
     traces: list[Trace] = []
     others: list[tuple[Path, NotATraceError | None]] = []
     for file in files:
         try:
-            traces.append(_with_rank(open_file(file), file))
+            traces.append(_with_rank(open_file(file, cache=cache), file))
         except NotATraceError as error:
             others.append((file, error))
     if not traces and others and others[0][1]:
@@ -100,7 +112,8 @@ def _of_one_format(traces: list[Trace]) -> tuple[list[Trace], list[Trace]]:
 
 def _with_problem(trace: Trace, note: Problem) -> Trace:
     problems = pl.concat([trace.problems, problem_table([note])])
-    return replace(trace, tables={**trace.tables, "problems": problems})
+    tables = ChainMap({"problems": problems}, trace.tables)  # type: ignore[arg-type] # only read
+    return replace(trace, tables=tables)
 
 
 def _trace_files(folder: Path) -> list[Path]:

@@ -223,6 +223,21 @@ TABLES: dict[str, dict[str, Column]] = {
 SELDOM = ("segments", "dependencies")
 """Tables that only formats of their own fill; everywhere else they are empty."""
 
+REFERENCES = {
+    ("activities", "launch"): "launches",
+    ("activities", "op"): "ops",
+    ("launches", "op"): "ops",
+    ("memory", "op"): "ops",
+    ("collectives", "activity"): "activities",
+    ("ops", "parent"): "ops",
+    ("ops", "forward"): "ops",
+    ("ranges", "parent"): "ranges",
+    ("frames", "parent"): "frames",
+    ("dependencies", "op"): "ops",
+    ("dependencies", "depends_on"): "ops",
+}
+"""Columns that hold a row of another table; every column of type `ID` is here or is the `id`."""
+
 
 def polars_schema(table: str) -> pl.Schema:
     """Return the polars schema of a table by name."""

@@ -378,7 +378,7 @@ def _kernel_source(args: Sequence[Args]) -> dict[str, pl.Series]:
 
 
 def _communication(args: Sequence[Args]) -> dict[str, pl.Series]:
-    if all(a.comm_name is None and a.comm_group is None for a in args):
+    if all(a.comm_name is None and a.comm_group is None and a.comm_in is None for a in args):
         return {}
     return {
         "comm_name": col.words([a.comm_name for a in args]),

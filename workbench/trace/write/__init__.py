@@ -1,0 +1,1 @@
+"""Traces written for others: Chrome JSON that Perfetto loads, a folder of Parquet, a cut."""
