@@ -219,6 +219,7 @@ def test_the_figures_of_a_generated_run_with_faults_stay(tmp_path):
 @pytest.mark.parametrize(
     "name",
     ["hta/nccl_args_resnet_a100_rank0_of_2", "tracelens/mi300_resnet_ddp_act_checkpoint_rank0_of_8",
+     "hta/cpu_only_rank34_of_300"],
 )  # fmt: skip
 def test_the_figures_of_recordings_stay(corpus, tmp_path, name):
     trace = open_source(corpus / "traces" / f"{name}.json.gz")

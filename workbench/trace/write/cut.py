@@ -11,6 +11,9 @@ they were:
   stays with its call and mark, and that step is left incomplete;
 - other steps lose their mark, so work they launched that still runs belongs to no step;
 - allocations and counters stay by their time.
+
+A phase that rests on what a thread does outside the steps (an autograd thread is told by doing
+backward work alone) can read otherwise once that is gone.
 """
 
 from __future__ import annotations
