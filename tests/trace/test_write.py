@@ -17,7 +17,7 @@ from workbench.errors import InputError, UsageError, WorkbenchError
 from workbench.trace.open import open_source
 from workbench.trace.synthetic import Gaps, SyntheticSpec, generate
 from workbench.trace.synthetic.spec import FAULTS
-from workbench.trace.write import chrome, lanes
+from workbench.trace.write import chrome, lanes, text
 
 DATA = ("generated_gpu_2ranks", "gpt_tiny_cpu", "gpt_tiny_cpu_2ranks")
 
@@ -64,6 +64,13 @@ def test_times_are_exact_decimals_near_zero_whatever_the_epoch(tmp_path):
         ("1.002", "12.340"),
     ]
     assert open_source(path).origin_ns == trace.origin_ns
+
+
+def test_times_before_zero_are_exact_too():
+    ns = pl.DataFrame({"ns": [-1, -1_000, -2_501, 0, 999, 2**62]})
+    assert ns.select(text.us(pl.col("ns"))).to_series().to_list() == [
+        "-0.001", "-1.000", "-2.501", "0.000", "0.999", "4611686018427387.904",
+    ]  # fmt: skip
 
 
 def test_a_kernel_carries_what_is_known_and_an_arrow_from_its_call(tmp_path):

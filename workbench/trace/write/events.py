@@ -49,7 +49,7 @@ def _recording(part: Part) -> Block:
 def _accelerator(part: Part, work: pl.DataFrame) -> Block:
     """Keep a trace whose device activity is unknown from reading as one without a device."""
     silent = not work.height and not part.tables["launches"].height
-    told = part.meta.device_kind != "cpu" and silent
+    told = part.meta.device_kind != "cpu" and silent and part.tables["ops"].height > 0
     reason = literal(part.meta.device_reason or "no device activity")
     rows = pl.DataFrame({"start_ns": [part.recording[0]], "dur_ns": [0]}).with_columns(
         name=pl.lit(reason), pid=word("Spans"), tid=word("accelerator")

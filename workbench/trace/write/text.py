@@ -13,9 +13,10 @@ _DECIMALS = 3
 
 
 def us(ns: pl.Expr) -> pl.Expr:
-    """Write integer nanoseconds as microseconds with three decimals, exactly; not for negatives."""
-    whole = (ns // NS_PER_US).cast(pl.String)
-    return whole + "." + (ns % NS_PER_US).cast(pl.String).str.zfill(_DECIMALS)
+    """Write integer nanoseconds as microseconds with three decimals, exactly."""
+    sign = pl.when(ns < 0).then(pl.lit("-")).otherwise(pl.lit(""))
+    whole = (ns.abs() // NS_PER_US).cast(pl.String)
+    return sign + whole + "." + (ns.abs() % NS_PER_US).cast(pl.String).str.zfill(_DECIMALS)
 
 
 def quoted(column: pl.Series) -> pl.Series:
