@@ -207,6 +207,17 @@ TABLES: dict[str, dict[str, Column]] = {
 
 SELDOM = ("segments", "dependencies")
 """Tables that only formats of their own fill; everywhere else they are empty."""
+TIME_COLUMNS = ("start_ns", "t_ns", "host_start_ns")
+"""Columns of moments, relative to the trace's origin."""
+POINTS_TO = {
+    "id": None,
+    "parent": None,
+    "launch": "launches",
+    "op": "ops",
+    "depends_on": "ops",
+    "activity": "activities",
+}
+"""The table whose rows an id column names, in whatever table it stands; None: its own."""
 
 
 def polars_schema(table: str) -> pl.Schema:
