@@ -53,6 +53,7 @@ def _open_folder(folder: Path) -> Trace | Job:
     traces = _windows_merged(_open_traces(_trace_files(folder), note_rank=named))
     if len(traces) == 1 and traces[0].meta.rank is None:
         return traces[0]
+    traces = _fewer_windows_noted(traces)
     return Job(tuple(sorted(traces, key=lambda t: -1 if t.meta.rank is None else t.meta.rank)))
 
 
@@ -66,6 +67,22 @@ def _windows_merged(traces: list[Trace]) -> list[Trace]:
         one = len(mine) > 1 and windows.of_one_run(mine)
         merged += [windows.merge(mine)] if one else mine
     return merged
+
+
+def _fewer_windows_noted(traces: list[Trace]) -> list[Trace]:
+    """Note at each rank that it has fewer files than another, when it has."""
+    counts = [len(t.meta.windows) or 1 for t in traces]
+    noted = []
+    for trace, count in zip(traces, counts, strict=True):
+        note = Problem(
+            code="fewer_windows",
+            count=max(counts) - count,
+            first_example=f"rank {trace.meta.rank} has {count} of {max(counts)} files",
+            effect="another rank recorded more windows; sums over ranks aren't of the same steps, "
+            "and waits for this rank are unknown outside its own",
+        )
+        noted.append(_with_problem(trace, note) if note.count else trace)
+    return noted
 
 
 def _open_traces(files: list[Path], *, note_rank: bool) -> list[Trace]:

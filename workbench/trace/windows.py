@@ -165,7 +165,7 @@ def _moved(part: Part, name: str, frame: pl.DataFrame | None = None) -> pl.DataF
         if c in schema.POINTS_TO
     ]
     frame = _shifted(frame.with_columns(ids), part.shift_ns)
-    if _THREAD not in frame.columns:
+    if _THREAD not in frame.columns or not part.threads:
         return frame
     thread = pl.col(_THREAD)
     known = thread.replace_strict(part.threads, default=thread, return_dtype=pl.Int32())
@@ -216,7 +216,7 @@ def _without_clock(parts: Sequence[Part]) -> Problem:
         count=len(parts) - 1,
         first_example=parts[1].trace.meta.path.name,
         effect="the files of this rank have no common clock, so each is laid right after the one "
-        "before it; the gap between them is unknown, and figures of the window all leave it out",
+        "before it; the gap between them is unknown and in no window",
     )
 
 
