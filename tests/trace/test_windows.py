@@ -14,14 +14,14 @@ GPU = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}
 RANK = {"distributedInfo": {"rank": 0, "world_size": 1}}
 
 
-def window(folder, name, number, ts=0, busy=10, tid=1, **header):
+def window(folder, name, number, *, busy=10, tid=1, **header):
     """A step of 100 us: an operator 10-40 inside another, a call at 20, a kernel from 50."""
     events = [
-        step(number, ts, 100) | {"tid": tid},
-        op("outer", ts + 5, 80, tid),
-        op("inner", ts + 10, 30, tid),
-        call("cudaLaunchKernel", ts + 20, 5, 1, tid),
-        kernel("k", ts + 50, busy, 1),
+        step(number, 0, 100) | {"tid": tid},
+        op("outer", 5, 80, tid),
+        op("inner", 10, 30, tid),
+        call("cudaLaunchKernel", 20, 5, 1, tid),
+        kernel("k", 50, busy, 1),
     ]
     return write(folder, events, name, **GPU, **header)
 

@@ -93,7 +93,7 @@ def corrections(ranks: Sequence[Trace], offsets: pl.DataFrame) -> pl.DataFrame:
 
 def problems(offsets: pl.DataFrame, corrections: pl.DataFrame) -> pl.DataFrame:
     """Return the `problems` rows, with `rank`, of clocks that waits had to be aligned by."""
-    lowest = offsets["rank"].min()
+    lowest = min(offsets["rank"].to_list())
     wrong = offsets.join(corrections.select("rank").unique(), on="rank", how="semi")
     rows = [
         {

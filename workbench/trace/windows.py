@@ -1,4 +1,4 @@
-"""Several files of one rank, as a profiler with a repeating schedule writes them, as one `Trace`."""
+"""Several files of one rank, as a repeating schedule of the profiler makes, as one `Trace`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.trace.problems import Problem
 from workbench.trace.problems import table as problem_table
 
 CLOCKED_NS = 946_684_800 * 10**9
-"""Origins from the year 2000 on are of a real clock; earlier ones count from a start of something."""
+"""Origins from the year 2000 on are of a real clock; others count from some start."""
 LONGEST_RUN_NS = 366 * 86_400 * 10**9
 _WORKER = re.compile(r"(.+)\.(\d{1,30})\.pt\.trace\.json")
 _NUMBER = re.compile(r"\d+")
