@@ -54,6 +54,10 @@ SUBJECTS = {
         "workbench.trace.xplane.read:read",
     ],
     "Windows": ["workbench.analysis.window:select"],
+    "Several files of one rank": [
+        "workbench.trace.windows:of_one_run",
+        "workbench.trace.windows:merge",
+    ],
     "Summary and breakdown": [
         "workbench.analysis.summary:times",
         "workbench.analysis.summary:summary",
@@ -70,6 +74,8 @@ SUBJECTS = {
         "workbench.analysis.overlap:overlap",
         "workbench.analysis.overlap:exposed",
         "workbench.analysis.collectives:collectives",
+        "workbench.trace.clocks:offsets",
+        "workbench.trace.clocks:corrections",
     ],
     "Roofline": [
         "workbench.analysis.roofline",

@@ -415,3 +415,59 @@ def test_every_case_of_timeline_and_attribution_is_met_or_waits_for_a_named_anal
         if expected["area"] in subjects and not sqlite:
             assert expected["case"] in tried
     assert set(LATER) <= tried
+
+
+def test_ranks_from_file_names(case):
+    job, want = case("K35_dir")
+    assert [t.meta.rank for t in job.ranks] == want["ranks"]
+    busy = {str(r): ns for r, ns in wb.summary(job, window="all").select("rank", "busy_ns").rows()}
+    assert busy == want["busy_ns"]
+    told = job.problems.filter(pl.col("code") == "rank_from_name")
+    assert told["first_example"].to_list() == ["trace_rank_0.json", "trace_rank_1.json"]
+    skipped = note(job, "other_files")
+    assert skipped["count"] == len(want["skipped"])
+    assert skipped["first_example"] == (
+        "execution_details.json (is no profiler trace: it has no traceEvents), "
+        "et_rank_0.json (a recording of the kind pytorch-execution-trace)"
+    )
+
+
+def test_several_windows_of_one_rank(case):
+    job, want = case("K36_dir")
+    assert [t.meta.rank for t in job.ranks] == want["ranks"]
+    files = job.ranks[0].meta.windows
+    assert len(files) == want["windows_of_rank_0"]
+    ranges = [(w.start_ns, w.end_ns) for w in files]
+    busy = [wb.summary(job, window="all", within=r)["busy_ns"].item() for r in ranges]
+    assert busy == want["busy_ns_by_window"]
+    marks = wb.steps(job)
+    held = [marks.filter(pl.col("start_ns").is_between(a, b, closed="left")) for a, b in ranges]
+    assert [m["step"].to_list() for m in held] == want["steps_by_window"]
+    assert marks["busy_ns"].to_list() == want["busy_ns_by_window"]
+    assert note(job, "windows_without_clock")["count"] == 1
+    assert whole(job)["window_ns"] == 100_000  # kernels 0-40 and 100-160, the time between unknown
+
+
+def test_clocks_that_differ_between_ranks(case):
+    job, want = case("K37_dir")
+    assert job.clock_offsets["offset_ns"].to_list() == [0, want["skew_rank1_minus_rank0_ns"]]
+    frame = wb.collectives(job)
+    for one in want["collectives"]:
+        rows = frame.filter(pl.col("seq") == one["seq"])
+        waits = dict(zip(rows["rank"], rows["wait_ns"], strict=True))
+        assert {str(r): ns for r, ns in waits.items()} == one["wait_ns"]
+        assert min(waits, key=waits.get) == one["last_to_arrive"]
+        assert set(rows["transfer_ns"]) == {one["transfer_ns"]}
+    total = frame.group_by("rank").agg(pl.col("wait_ns").sum())
+    assert {str(r): ns for r, ns in total.rows()} == want["total_wait_ns"]
+    assert note(job, "clock_offset")["first_example"] == (
+        "rank 1 is 5,000,000 ns ahead of rank 0 by the ends of 2 collectives"
+    )
+
+
+def test_base_time_before_and_after_the_events(case):
+    job, want = case("K38_dir")
+    starts = dict(job.activities.select("rank", "start_ns").rows())
+    absolute = {str(r): job.origin_ns + ns for r, ns in starts.items()}
+    assert absolute == want["absolute_start_ns"]
+    assert starts[1] - starts[0] == want["start_difference_ns"]

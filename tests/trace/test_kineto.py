@@ -336,6 +336,9 @@ def test_other_files_of_a_folder_are_passed_over_and_named(tmp_path):
     (tmp_path / "execution_trace_rank0.json").write_text('{"schema": "1.0", "nodes": []}')
     job = open_source(tmp_path)
     assert [t.meta.rank for t in job.ranks] == [0, 1]
+    why = "holds no node of an execution trace"
     assert job.problems.select("code", "count", "first_example").rows() == [
-        ("other_files", 1, "execution_trace_rank0.json")
+        ("rank_from_name", 1, "kineto_rank0.json"),
+        ("other_files", 1, f"execution_trace_rank0.json ({why})"),
+        ("rank_from_name", 1, "kineto_rank1.json"),
     ]

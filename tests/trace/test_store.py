@@ -192,10 +192,3 @@ def test_a_folder_of_stored_ranks_opens_as_a_job(tmp_path):
     assert isinstance(again, Job)
     for one, other in zip(again.ranks, job.ranks, strict=True):
         same(one, other)
-
-
-def test_every_reference_is_declared():
-    columns = {
-        (t, c) for t, cs in schema.TABLES.items() for c, d in cs.items() if d.dtype == schema.ID
-    }
-    assert {c for c in columns if c[1] not in {"id", "depth"}} == set(schema.REFERENCES)

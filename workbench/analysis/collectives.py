@@ -6,7 +6,8 @@ import polars as pl
 
 from workbench import intervals
 from workbench.analysis.window import Range, Selection, select, spans
-from workbench.trace.core import Source, Trace
+from workbench.trace import clocks
+from workbench.trace.core import Job, Source, Trace
 from workbench.trace.schema import COMPUTE_KINDS
 
 SCHEMA = {
@@ -48,8 +49,10 @@ def collectives(
     where bytes or n are unknown. On a `Job` whose ranks recorded members and sequence number:
     `wait_ns` = last start - own start, `transfer_ns` = last start to own end. Both are null when
     the other ranks' records are missing, or when no moment lies in all of them: then they are not
-    of one collective, or the ranks' clocks differ by more than it lasted. The collectives of an
-    execution graph have no times; they stand in recorded order, unless a window, step or device
+    of one collective, or the ranks' clocks differ by more than it lasted. When that holds for most
+    of a group's collectives and the ranks' clock offsets explain it, the offsets are taken off for
+    these two columns (`clocks.corrections`; the problem `clock_offset` says so). The collectives of
+    an execution graph have no times; they stand in recorded order, unless a window, step or device
     was asked for.
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
@@ -120,31 +123,27 @@ def _across_ranks(found: pl.DataFrame, source: Source) -> pl.DataFrame:
     A collective is the same on two ranks by members and sequence number. Where several groups of
     the same members number theirs alike, the group's name tells them apart.
     """
-    every = pl.concat([_identified(t, t.meta.origin_ns - source.origin_ns) for t in source.ranks])
-    keys = every.select("rank", "id", "member_list", "same_group")
+    every = pl.concat(
+        [clocks.identified(t, t.meta.origin_ns - source.origin_ns) for t in source.ranks]
+    )
+    if isinstance(source, Job):
+        ahead = source.clock_corrections
+        every = every.join(ahead, on=["member_list", "rank"], how="left", maintain_order="left")
+    else:
+        every = every.with_columns(ahead_ns=pl.lit(None, pl.Int64()))
+    every = every.with_columns(pl.col("ahead_ns").fill_null(0)).with_columns(
+        pl.col("start_ns", "end_ns") - pl.col("ahead_ns")
+    )
+    keys = every.select("rank", "id", "member_list", "same_group", "ahead_ns")
     found = found.join(keys, on=["rank", "id"], how="left", nulls_equal=True, maintain_order="left")
     for same, last in ((["member_list", "seq"], "last_of_members"),
                        (["member_list", "seq", "same_group"], "last_of_group")):  # fmt: skip
         last_starts = _last_starts(every, same).rename({"last_start_ns": last})
         found = found.join(last_starts, on=same, how="left", maintain_order="left")
     last_start = pl.coalesce("last_of_members", "last_of_group")
+    start = pl.col("start_ns") - pl.col("ahead_ns")
     return found.with_columns(
-        wait_ns=last_start - pl.col("start_ns"),
-        transfer_ns=pl.col("start_ns") + pl.col("dur_ns") - last_start,
-    )
-
-
-def _identified(trace: Trace, shift_ns: int) -> pl.DataFrame:
-    """Return a rank's collectives with what identifies them on the others."""
-    return trace.collectives.select(
-        "id",
-        "seq",
-        rank=pl.lit(trace.meta.rank, pl.Int32()),
-        start_ns=pl.col("start_ns") + shift_ns,
-        end_ns=pl.col("start_ns") + pl.col("dur_ns") + shift_ns,
-        name=pl.col("name").cast(pl.String),
-        member_list=pl.col("members").str.json_decode(pl.List(pl.Int64)).list.sort(),
-        same_group=pl.col("group").cast(pl.String).fill_null(""),
+        wait_ns=last_start - start, transfer_ns=start + pl.col("dur_ns") - last_start
     )
 
 

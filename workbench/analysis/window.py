@@ -86,7 +86,8 @@ def select(
     ----------
     window
         `steps`: union of complete device steps (without any, as `all`); `host`: union of complete
-        host step ranges; `all`: first start to last end of the device's activity.
+        host step ranges; `all`: first start to last end of the device's activity, in each file
+        where a rank recorded several: nothing is known of the time between them.
     step
         First and last step number (both included) to narrow `steps` and `host` to; a device
         without a complete step among them has no selection.
@@ -159,7 +160,7 @@ def _selection(
     if step is not None:
         steps = steps.filter(pl.col("step").is_between(*step))
     if window == "all" or not steps.height:
-        window, numbers, inside = "all", None, _whole(activities)
+        window, numbers, inside = "all", None, _whole(trace, activities)
     else:
         numbers = tuple(steps["step"])
         inside = _union(steps, "host_" if window == "host" else "")
@@ -182,8 +183,10 @@ def _union(steps: pl.DataFrame, prefix: str) -> Intervals:
     return intervals.union(start, start + steps[f"{prefix}dur_ns"].to_numpy())
 
 
-def _whole(activities: pl.DataFrame) -> Intervals:
+def _whole(trace: Trace, activities: pl.DataFrame) -> Intervals:
     start, end = spans(activities)
-    if not len(start):
-        return intervals.EMPTY
-    return intervals.union(np.array([start.min()]), np.array([end.max()]))
+    begins = np.array([w.start_ns for w in trace.meta.windows][1:], np.int64)
+    file = np.searchsorted(begins, start, "right")
+    recorded = [file == f for f in np.unique(file)]
+    first, last = [start[f].min() for f in recorded], [end[f].max() for f in recorded]
+    return intervals.union(np.array(first, np.int64), np.array(last, np.int64))

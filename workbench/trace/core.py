@@ -11,12 +11,11 @@ from typing import Protocol
 import polars as pl
 
 from workbench.errors import UsageError
-from workbench.trace import schema
+from workbench.trace import clocks, schema
 
 HOST_STEPS: dict[str, pl.DataType] = {
     n: schema.TABLES["steps"][n].dtype for n in ("step", "host_start_ns", "host_dur_ns", "complete")
 }
-_TIME_COLUMNS = {"start_ns", "t_ns", "host_start_ns"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +46,17 @@ class ProcessGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """One of several files that one rank recorded, and the stretch of the trace that it fills."""
+
+    path: Path
+    sha256: str
+    start_ns: int
+    """Relative to the trace's origin, as `end_ns`."""
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class TraceMeta:
     """What is known about a recording besides its events."""
 
@@ -72,6 +82,8 @@ class TraceMeta:
     """False for a format that says what ran and in which order, but not when."""
     recording: tuple[int, int] | None = None
     """First and last ns of the recording, relative to the origin; null when that isn't known."""
+    windows: tuple[Window, ...] = ()
+    """The files in order of time, when there are several; `path` is then the first one's."""
 
 
 @dataclass(frozen=True)
@@ -193,10 +205,22 @@ class Job:
         for trace in self.ranks:
             frame = trace.frames if name == "frames" else trace.tables[name]
             shift = trace.meta.origin_ns - self.origin_ns
-            times = [pl.col(c) + shift for c in frame.columns if c in _TIME_COLUMNS]
+            times = [pl.col(c) + shift for c in frame.columns if c in schema.TIME_COLUMNS]
             rank = pl.lit(trace.meta.rank, pl.Int32()).alias("rank")
             parts.append(frame.with_columns(times).select(rank, pl.all()))
+        if name == "problems":
+            parts.append(clocks.problems(self.clock_offsets, self.clock_corrections))
         return pl.concat(parts)
+
+    @cached_property
+    def clock_offsets(self) -> pl.DataFrame:
+        """Return how far each rank's clock is ahead of the lowest rank's; see `clocks.offsets`."""
+        return clocks.offsets(self.ranks)
+
+    @cached_property
+    def clock_corrections(self) -> pl.DataFrame:
+        """Return what waits take off recorded times; see `clocks.corrections`."""
+        return clocks.corrections(self.ranks, self.clock_offsets)
 
     @cached_property
     def activities(self) -> pl.DataFrame:

@@ -13,7 +13,7 @@ import polars as pl
 from workbench import progress
 from workbench.errors import InputError, NotATraceError
 from workbench.trace import cache as cached
-from workbench.trace import formats, store
+from workbench.trace import formats, store, windows
 from workbench.trace.core import Job, Trace
 from workbench.trace.problems import Problem
 from workbench.trace.problems import table as problem_table
@@ -21,6 +21,8 @@ from workbench.trace.problems import table as problem_table
 RUN_FILE = "run.json"
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 _RANK_DIGITS = 9
+_NAMED_FILES = 3
+"""Files that were passed over are named with the reason up to so many."""
 _TRACE_NAMES = (
     "*.json", "*.json.gz", "*.json.zip", "*.sqlite", "*.rpd", "*.xplane.pb", "*.et", "*.et.gz",
 )  # fmt: skip
@@ -57,39 +59,77 @@ def _open_folder(folder: Path, *, cache: bool) -> Trace | Job:
         return store.load(folder)
     stored = sorted(f.parent for f in folder.glob(f"*/{store.MANIFEST}"))
     if stored and not any(folder.glob("*.json*")):
-        return _job([_with_rank(store.load(f), f) for f in stored])
-    return _job(_open_traces(_trace_files(folder), cache=cache))
+        return _job([_with_rank(store.load(f), f, note=False) for f in stored])
+    named = not (folder / RUN_FILE).exists()
+    return _job(_windows_merged(_open_traces(_trace_files(folder), note_rank=named, cache=cache)))
 
 
 def _job(traces: list[Trace]) -> Trace | Job:
     if len(traces) == 1 and traces[0].meta.rank is None:
         return traces[0]
+    traces = _fewer_windows_noted(traces)
     return Job(tuple(sorted(traces, key=lambda t: -1 if t.meta.rank is None else t.meta.rank)))
 
 
-def _open_traces(files: Iterable[Path], *, cache: bool) -> list[Trace]:
+def _windows_merged(traces: list[Trace]) -> list[Trace]:
+    """Make one trace of the files of each rank that are windows of one run; keep the others."""
+    of_rank: dict[int | None, list[Trace]] = {}
+    for trace in traces:
+        of_rank.setdefault(trace.meta.rank, []).append(trace)
+    merged: list[Trace] = []
+    for mine in of_rank.values():
+        one = len(mine) > 1 and windows.of_one_run(mine)
+        merged += [windows.merge(mine)] if one else mine
+    return merged
+
+
+def _fewer_windows_noted(traces: list[Trace]) -> list[Trace]:
+    """Note at each rank that it has fewer files than another, when it has."""
+    counts = [len(t.meta.windows) or 1 for t in traces]
+    noted = []
+    for trace, count in zip(traces, counts, strict=True):
+        note = Problem(
+            code="fewer_windows",
+            count=max(counts) - count,
+            first_example=f"rank {trace.meta.rank} has {count} of {max(counts)} files",
+            effect="another rank recorded more windows; sums over ranks aren't of the same steps, "
+            "and waits for this rank are unknown outside its own",
+        )
+        noted.append(_with_problem(trace, note) if note.count else trace)
+    return noted
+
+
+def _open_traces(files: Iterable[Path], *, note_rank: bool, cache: bool) -> list[Trace]:
     """Open the traces among some files; the others are named as a problem."""
     traces: list[Trace] = []
-    others: list[tuple[Path, NotATraceError | None]] = []
+    others: list[tuple[Path, NotATraceError]] = []
     for file in files:
         try:
-            traces.append(_with_rank(open_file(file, cache=cache), file))
+            traces.append(_with_rank(open_file(file, cache=cache), file, note=note_rank))
         except NotATraceError as error:
             others.append((file, error))
-    if not traces and others and others[0][1]:
+    if not traces and others:
         raise others[0][1]
     traces, beside = _of_one_format(traces)
-    others += [(t.meta.path, None) for t in beside]
-    if others:
+    skipped = [(file, _reason(file, str(error))) for file, error in others]
+    skipped += [(t.meta.path, f"a recording of the kind {t.meta.format}") for t in beside]
+    if skipped:
+        named = [f"{file.name} ({why})" for file, why in skipped[:_NAMED_FILES]]
+        more = len(skipped) - len(named)
         note = Problem(
             code="other_files",
-            count=len(others),
-            first_example=others[0][0].name,
+            count=len(skipped),
+            first_example=", ".join(named) + (f" and {more} more" if more else ""),
             effect="these files of the folder are no traces of the kind that the others are, "
             "and were passed over; open them one by one",
         )
         traces[0] = _with_problem(traces[0], note)
     return traces
+
+
+def _reason(file: Path, sentence: str) -> str:
+    """Shorten an error's sentence to what it says of the file."""
+    return sentence.replace(f"{file} ", "", 1).removesuffix(".")
 
 
 def _of_one_format(traces: list[Trace]) -> tuple[list[Trace], list[Trace]]:
@@ -132,9 +172,22 @@ def _trace_files(folder: Path) -> list[Path]:
     return files
 
 
-def _with_rank(trace: Trace, path: Path) -> Trace:
-    """Take the rank from the file's name when the recording doesn't say it."""
+def _with_rank(trace: Trace, path: Path, *, note: bool) -> Trace:
+    """Take the rank from the file's name when the recording doesn't say it.
+
+    Noted as a problem, but in a run folder, whose files the recorder named itself.
+    """
     named = _RANK.search(path.name)
     if trace.meta.rank is not None or not named or len(named[1]) > _RANK_DIGITS:
         return trace
-    return replace(trace, meta=replace(trace.meta, rank=int(named[1])))
+    ranked = replace(trace, meta=replace(trace.meta, rank=int(named[1])))
+    return _with_problem(ranked, _rank_from_name(path)) if note else ranked
+
+
+def _rank_from_name(path: Path) -> Problem:
+    return Problem(
+        code="rank_from_name",
+        count=1,
+        first_example=path.name,
+        effect="the recording doesn't say its rank; it is the one in the file's name",
+    )

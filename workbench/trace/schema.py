@@ -222,21 +222,18 @@ TABLES: dict[str, dict[str, Column]] = {
 
 SELDOM = ("segments", "dependencies")
 """Tables that only formats of their own fill; everywhere else they are empty."""
-
-REFERENCES = {
-    ("activities", "launch"): "launches",
-    ("activities", "op"): "ops",
-    ("launches", "op"): "ops",
-    ("memory", "op"): "ops",
-    ("collectives", "activity"): "activities",
-    ("ops", "parent"): "ops",
-    ("ops", "forward"): "ops",
-    ("ranges", "parent"): "ranges",
-    ("frames", "parent"): "frames",
-    ("dependencies", "op"): "ops",
-    ("dependencies", "depends_on"): "ops",
+TIME_COLUMNS = ("start_ns", "t_ns", "host_start_ns")
+"""Columns of moments, relative to the trace's origin."""
+POINTS_TO = {
+    "id": None,
+    "parent": None,
+    "forward": None,
+    "launch": "launches",
+    "op": "ops",
+    "depends_on": "ops",
+    "activity": "activities",
 }
-"""Columns that hold a row of another table; every column of type `ID` is here or is the `id`."""
+"""The table whose rows an id column names, in whatever table it stands; None: its own."""
 
 
 def polars_schema(table: str) -> pl.Schema:

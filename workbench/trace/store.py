@@ -224,9 +224,9 @@ def _checked(name: str, frame: pl.DataFrame, manifest: Manifest) -> pl.DataFrame
 
 def _bounds(table: str, column: str, manifest: Manifest) -> tuple[int, int | None]:
     """Return the least value of a column and the end of its range; None where any will do."""
-    target = manifest.tables.get(schema.REFERENCES.get((table, column), ""))
-    if target is not None:
-        return 0, target.rows
+    if column in schema.POINTS_TO and column != "id":
+        target = manifest.tables.get(schema.POINTS_TO[column] or table)
+        return 0, target.rows if target else None
     if column == "thread":
         return 0, len(manifest.meta.threads)
     if column in _TIMES:
