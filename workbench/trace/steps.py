@@ -10,6 +10,7 @@ from workbench.intervals import Times
 from workbench.trace import nesting, schema
 from workbench.trace.core import HOST_STEPS
 from workbench.trace.families import STEP
+from workbench.trace.nesting import NONE
 from workbench.trace.problems import Problem
 
 RECORDED_SHARE = 0.99
@@ -83,9 +84,13 @@ def containing(host: pl.DataFrame, at: Times) -> pl.Series:
         return pl.repeat(None, len(at), dtype=pl.Int32, eager=True)
     start = host["host_start_ns"].to_numpy()
     end = start + host["host_dur_ns"].to_numpy()
-    anywhere = np.zeros(len(start), np.int64)
-    nested = nesting.nest(anywhere, start, end)
-    row = nesting.innermost(nested, np.zeros(len(at), np.int64), at)
+    around = nesting.parents(np.zeros(len(start), np.int64), start, end)
+    row = np.searchsorted(start, at, "right") - 1
+    over = np.flatnonzero((row != NONE) & (end[row] <= at))
+    while len(over):
+        row[over] = around[row[over]]
+        over = over[row[over] != NONE]
+        over = over[end[row[over]] <= at[over]]
     return nesting.gathered(host["step"], row)
 
 
