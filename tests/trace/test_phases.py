@@ -1,7 +1,10 @@
 """Phases of a training step by hand."""
 
+import polars as pl
 import pytest
 from rawtables import attributed, call, kernel, mark, names, op, step
+
+import workbench as wb
 
 NODE = "autograd::engine::evaluate_function: "
 
@@ -109,3 +112,20 @@ def test_an_activity_without_a_launch_has_no_phase_and_no_step():
         activities=[kernel("a", 20, 5, 1), kernel("b", 30, 5, 2)],
     )
     assert trace.activities.select("phase", "step").rows() == [("forward", 1), (None, None)]
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kineto/resnet50_v100_num_workers_0_2021",
+        "hta/ns_resolution_resnet_ddp_v100",
+        "hta/nccl_args_resnet_a100_rank0_of_2",
+    ],
+)
+def test_backward_of_recorded_training_takes_about_twice_as_long_as_forward(corpus, name):
+    """A convolution's backward is two convolutions: one for the input, one for the weights."""
+    trace = wb.open(corpus / "traces" / f"{name}.json.gz")
+    by_phase = dict(trace.activities.group_by("phase").agg(pl.col("dur_ns").sum()).rows())
+    assert 1.6 < by_phase["backward"] / by_phase["forward"] < 2.4
+    assert by_phase["optimizer"] > 0
