@@ -22,6 +22,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import damage
 
+import workbench as wb
+
 CORPUS = Path(os.environ.get("WORKBENCH_CORPUS", "../shared")) / "traces"
 FILES = (
     "hta/amd_mi250_minitoy_train_rocm6.2.json.gz",
@@ -48,6 +50,7 @@ def fuzz(path: Path, rounds: int, seed: int, folder: Path) -> tuple[collections.
     damaged = source(path, random.Random(seed))
     data = path.read_bytes()
     text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    known = damage.problems_of(wb.open(path, cache=False))
     slowest = 0.0
     for number in range(rounds):
         how, bad, packed = next(damaged)
@@ -55,9 +58,9 @@ def fuzz(path: Path, rounds: int, seed: int, folder: Path) -> tuple[collections.
         begin = time.perf_counter()
         try:
             if is_sqlite:
-                outcome = damage.check_sqlite(target, bad)
+                outcome = damage.check_sqlite(target, bad, known)
             else:
-                outcome = damage.check_json(target, bad, original=text if packed else None)
+                outcome = damage.check_json(target, bad, known, original=text if packed else None)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what we look for
             outcome = "FAILED"
             Path(f"fuzz-failure-{path.name}-{seed}-{number}").write_bytes(bad)

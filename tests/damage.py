@@ -114,14 +114,25 @@ def sqlite_mutants(path: Path, rng: random.Random) -> Iterator[tuple[str, bytes,
         yield "pages", pages(data, rng), False
 
 
-def check_sqlite(path: Path, data: bytes) -> str:
-    """Open a damaged export: refused in a sentence, named among the problems, or exact."""
+Known = frozenset[tuple[str, int]]
+
+
+def problems_of(trace: wb.Trace) -> Known:
+    """Return what is noted of a trace, to tell what damage has added."""
+    return frozenset(trace.problems.select("code", "count").rows())
+
+
+def check_sqlite(path: Path, data: bytes, known: Known = frozenset()) -> str:
+    """Open a damaged export: refused in a sentence, named among the problems, or exact.
+
+    `known` are the problems of the undamaged file; only others name the damage.
+    """
     path.write_bytes(data)
     trace = opened_or_refused(path)
     if trace is None:
         return "refused"
     summary = wb.summary(trace, window="all")
-    if trace.problems.height:
+    if problems_of(trace) != known:
         return "named"
     got = {r["device"]: r["busy_ns"] for r in summary.iter_rows(named=True)}
     want = nsysfile.busy_ns(path)
@@ -130,17 +141,20 @@ def check_sqlite(path: Path, data: bytes) -> str:
     return "exact"
 
 
-def check_json(path: Path, data: bytes, *, original: bytes | None = None) -> str:
+def check_json(
+    path: Path, data: bytes, known: Known = frozenset(), *, original: bytes | None = None
+) -> str:
     """Open damaged bytes: refused in a sentence, or named among the problems, or exact.
 
-    `original` is what the file was before, when its packed bytes were damaged.
+    `known` are the problems of the undamaged file; only others name the damage. `original` is what
+    the file was before, when its packed bytes were damaged.
     """
     path.write_bytes(data)
     trace = opened_or_refused(path)
     if trace is None:
         return "refused"
     summary = wb.summary(trace, window="all")
-    if trace.problems.height:
+    if problems_of(trace) != known:
         return "named"
     try:
         want = reference.totals(data if original is None else original)
@@ -160,7 +174,7 @@ def opened_or_refused(path: Path) -> wb.Trace | None:
     """Open a damaged file; None when it is refused in one sentence, in time."""
     with at_most(SECONDS):
         try:
-            return wb.open(path)
+            return wb.open(path, cache=False)
         except WorkbenchError as error:
             sentence = str(error)
     if "\n" in sentence:

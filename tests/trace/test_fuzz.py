@@ -19,12 +19,14 @@ def whole(tmp_path):
         t.op("aten::mm", 5, 20, external=1),
         t.call("cudaLaunchKernel", 8, 2, 1),
         t.kernel("gemm", 12.345, 30.5, 1),
+        t.call("cudaLaunchKernel", 20, 2, 2),
         t.kernel("ncclDevKernel_AllReduce", 30, 40, 2, stream=20),
+        t.call("cudaMemcpyAsync", 50, 2, 3),
         {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "tid": 7, "ts": 60.25,
          "dur": 5, "args": {"device": 0, "stream": 7, "bytes": 4096, "correlation": 3}},
         {"ph": "s", "id": 1, "pid": 1, "tid": 1, "ts": 8, "cat": "ac2g", "name": "ac2g"},
     ]  # fmt: skip
-    return t.write(tmp_path, events * 3)
+    return t.write(tmp_path, events)
 
 
 def test_damage_to_text_is_named_or_harmless(whole, tmp_path):

@@ -66,7 +66,7 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
         start = activities["start_ns"].to_numpy()
         activities = activities.with_columns(step=steps.containing(host_steps, start))
     linked = activities.with_row_index("id")
-    linked = classified(collectives.mark(linked, launches, record))
+    linked = collectives.mark(classified(linked), launches, record)
     host_steps = steps.with_complete(launches, recorded, host_steps, bare.recording)
     tables = {
         "activities": linked,

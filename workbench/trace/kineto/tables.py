@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -175,12 +176,7 @@ class Builder:
                 stream=self._number("stream", col.indices, stream),
                 correlation=self._number("correlation", col.ids, [a.correlation for a in args]),
                 external_id=self._external(args),
-                graph_node=col.ids([a.graph_node for a in args]),
-                grid=col.triples([a.grid for a in args]),
-                block=col.triples([a.block for a in args]),
-                registers=col.indices([a.registers for a in args]),
-                shared_bytes=col.indices([a.shared for a in args]),
-                occupancy=col.doubles([a.occupancy for a in args]) / 100,
+                **_shape(args),
                 bytes=col.indices([a.bytes for a in args]),
                 **_communication(args),
             )
@@ -218,8 +214,8 @@ class Builder:
                 external_id=self._external(args),
                 forward_thread=col.ids([a.forward_thread for a in args]),
                 **self._inputs(args),
-                input_strides=self.texts.column(bytes(a.strides) for a in args),
-                concrete_inputs=self.texts.column(bytes(a.concrete) for a in args),
+                **self._json("strides", "input_strides", args),
+                **self._json("concrete", "concrete_inputs", args),
                 **_kernel_source(args),
                 **_communication(args),
             )
@@ -336,10 +332,17 @@ class Builder:
         return col.ids([a.external if a.external is not None else a.external_old for a in args])
 
     def _inputs(self, args: Sequence[Args]) -> dict[str, pl.Series]:
+        dims = "dims" if _any(args, "dims") else "dims_old"
         return {
-            "input_dims": self.texts.column(bytes(a.dims) or bytes(a.dims_old) for a in args),
-            "input_types": self.texts.column(bytes(a.types) for a in args),
+            **self._json(dims, "input_dims", args),
+            **self._json("types", "input_types", args),
         }
+
+    def _json(self, field: str, column: str, args: Sequence[Args]) -> dict[str, pl.Series]:
+        """Make a column of JSON texts, unless nobody recorded any."""
+        if not _any(args, field):
+            return {}
+        return {column: self.texts.column(map(bytes, map(attrgetter(field), args)))}
 
     def _number(
         self, field: str, make: Callable[[Sequence[Any]], pl.Series], values: list[Any]
@@ -351,6 +354,16 @@ class Builder:
             if text:
                 self.misfits[field] += text
         return column
+
+
+def _any(args: Sequence[Args], field: str) -> bool:
+    """Say whether any text of a field is not empty."""
+    return any(map(attrgetter(field), args))
+
+
+def _given(args: Sequence[Args], field: str) -> bool:
+    """Say whether any value of a field was recorded, be it zero."""
+    return any(v is not None for v in map(attrgetter(field), args))
 
 
 def _plain(value: object) -> int | str:
@@ -367,8 +380,22 @@ def _bounds(start: Times, duration: Times) -> pl.DataFrame:
     return pl.DataFrame({"start_ns": start[keep], "dur_ns": duration[keep]})
 
 
+def _shape(args: Sequence[Args]) -> dict[str, pl.Series]:
+    """Build what only kernels have."""
+    if not any(_given(args, f) for f in ("grid", "block", "registers", "shared", "graph_node")):
+        return {}
+    return {
+        "graph_node": col.ids([a.graph_node for a in args]),
+        "grid": col.triples([a.grid for a in args]),
+        "block": col.triples([a.block for a in args]),
+        "registers": col.indices([a.registers for a in args]),
+        "shared_bytes": col.indices([a.shared for a in args]),
+        "occupancy": col.doubles([a.occupancy for a in args]) / 100,
+    }
+
+
 def _kernel_source(args: Sequence[Args]) -> dict[str, pl.Series]:
-    if all(a.kernel_file is None and a.kernel_backend is None for a in args):
+    if not any(_given(args, f) for f in ("kernel_file", "kernel_backend")):
         return {}
     return {
         "kernel_backend": col.words([a.kernel_backend for a in args]),
@@ -378,7 +405,7 @@ def _kernel_source(args: Sequence[Args]) -> dict[str, pl.Series]:
 
 
 def _communication(args: Sequence[Args]) -> dict[str, pl.Series]:
-    if all(a.comm_name is None and a.comm_group is None and a.comm_in is None for a in args):
+    if not any(_given(args, f) for f in ("comm_name", "comm_group", "comm_in")):
         return {}
     return {
         "comm_name": col.words([a.comm_name for a in args]),
