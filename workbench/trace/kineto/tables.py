@@ -15,7 +15,7 @@ from workbench.trace import raw
 from workbench.trace.core import Thread
 from workbench.trace.families import STEP, range_domain
 from workbench.trace.kineto import columns as col
-from workbench.trace.kineto import pairs
+from workbench.trace.kineto import groups, pairs
 from workbench.trace.kineto.arguments import Args
 from workbench.trace.kineto.categories import CATEGORIES, MTIA_HARDWARE
 from workbench.trace.kineto.counters import PROFILER_RANGE, Counters
@@ -143,7 +143,7 @@ class Builder:
     def thread_list(self, names: dict[tuple[object, object], str]) -> tuple[Thread, ...]:
         """Return the threads in the order of their indices."""
         return tuple(
-            Thread(pid=_plain(pid), tid=_plain(tid), name=names.get((pid, tid)))
+            Thread(pid=groups.plain(pid), tid=groups.plain(tid), name=names.get((pid, tid)))
             for pid, tid in self.threads
         )
 
@@ -176,9 +176,9 @@ class Builder:
                 stream=self._number("stream", col.indices, stream),
                 correlation=self._number("correlation", col.ids, [a.correlation for a in args]),
                 external_id=self._external(args),
-                **_shape(args),
+                **groups.shape(args),
                 bytes=col.indices([a.bytes for a in args]),
-                **_communication(args),
+                **groups.communication(args),
             )
         )
 
@@ -216,8 +216,8 @@ class Builder:
                 **self._inputs(args),
                 **self._json("strides", "input_strides", args),
                 **self._json("concrete", "concrete_inputs", args),
-                **_kernel_source(args),
-                **_communication(args),
+                **groups.kernel_source(args),
+                **groups.communication(args),
             )
         )
 
@@ -271,7 +271,7 @@ class Builder:
         """Keep the calls of modules, and when frames begin and end; the rest has its own pass."""
         for thread in dict.fromkeys((e.pid, e.tid) for e in events):
             _ = self.threads[thread]
-        self.parts["frame_times"].append(_bounds(start, duration))
+        self.parts["frame_times"].append(groups.bounds(start, duration))
         at = [i for i, e in enumerate(events) if e.name and e.name.startswith(MODULE)]
         if at:
             chosen = [events[i] for i in at]
@@ -308,7 +308,7 @@ class Builder:
             {
                 "t_ns": at,
                 "device": col.indices(on_device),
-                "address": pl.Series([_address(a.address) for a in args], dtype=pl.UInt64),
+                "address": pl.Series([groups.address(a.address) for a in args], dtype=pl.UInt64),
                 "bytes": col.ints([a.size for a in args]),
                 "total_allocated": col.indices([a.allocated for a in args]),
                 "total_reserved": col.indices([a.reserved for a in args]),
@@ -332,7 +332,7 @@ class Builder:
         return col.ids([a.external if a.external is not None else a.external_old for a in args])
 
     def _inputs(self, args: Sequence[Args]) -> dict[str, pl.Series]:
-        dims = "dims" if _any(args, "dims") else "dims_old"
+        dims = "dims" if groups.any_text(args, "dims") else "dims_old"
         return {
             **self._json(dims, "input_dims", args),
             **self._json("types", "input_types", args),
@@ -340,7 +340,7 @@ class Builder:
 
     def _json(self, field: str, column: str, args: Sequence[Args]) -> dict[str, pl.Series]:
         """Make a column of JSON texts, unless nobody recorded any."""
-        if not _any(args, field):
+        if not groups.any_text(args, field):
             return {}
         return {column: self.texts.column(map(bytes, map(attrgetter(field), args)))}
 
@@ -354,66 +354,3 @@ class Builder:
             if text:
                 self.misfits[field] += text
         return column
-
-
-def _any(args: Sequence[Args], field: str) -> bool:
-    """Say whether any text of a field is not empty."""
-    return any(map(attrgetter(field), args))
-
-
-def _given(args: Sequence[Args], field: str) -> bool:
-    """Say whether any value of a field was recorded, be it zero."""
-    return any(v is not None for v in map(attrgetter(field), args))
-
-
-def _plain(value: object) -> int | str:
-    return value if isinstance(value, int | str) else str(value)
-
-
-def _address(value: object) -> int | None:
-    return value if isinstance(value, int) and 0 <= value < 2**64 else None
-
-
-def _bounds(start: Times, duration: Times) -> pl.DataFrame:
-    """Keep one row for the earliest and one for the latest of many frames."""
-    keep = [] if not len(start) else [int(start.argmin()), int((start + duration).argmax())]
-    return pl.DataFrame({"start_ns": start[keep], "dur_ns": duration[keep]})
-
-
-def _shape(args: Sequence[Args]) -> dict[str, pl.Series]:
-    """Build what only kernels have."""
-    if not any(_given(args, f) for f in ("grid", "block", "registers", "shared", "graph_node")):
-        return {}
-    return {
-        "graph_node": col.ids([a.graph_node for a in args]),
-        "grid": col.triples([a.grid for a in args]),
-        "block": col.triples([a.block for a in args]),
-        "registers": col.indices([a.registers for a in args]),
-        "shared_bytes": col.indices([a.shared for a in args]),
-        "occupancy": col.doubles([a.occupancy for a in args]) / 100,
-    }
-
-
-def _kernel_source(args: Sequence[Args]) -> dict[str, pl.Series]:
-    if not any(_given(args, f) for f in ("kernel_file", "kernel_backend")):
-        return {}
-    return {
-        "kernel_backend": col.words([a.kernel_backend for a in args]),
-        "kernel_file": col.words([a.kernel_file for a in args]),
-        "kernel_hash": col.words([a.kernel_hash for a in args]),
-    }
-
-
-def _communication(args: Sequence[Args]) -> dict[str, pl.Series]:
-    if not any(_given(args, f) for f in ("comm_name", "comm_group", "comm_in")):
-        return {}
-    return {
-        "comm_name": col.words([a.comm_name for a in args]),
-        "comm_group": col.words([a.comm_group for a in args]),
-        "comm_group_size": col.ids([a.comm_size for a in args]),
-        "comm_members": col.rank_lists(a.comm_members for a in args),
-        "comm_seq": col.indices([a.comm_seq for a in args]),
-        "comm_dtype": col.words([a.comm_dtype for a in args]),
-        "comm_in": col.indices([a.comm_in for a in args]),
-        "comm_out": col.indices([a.comm_out for a in args]),
-    }
