@@ -37,7 +37,7 @@ FILES = (
     "tracelens/b300_microbench_moe_03_top1_sparse.json.gz",
     "tracelens/mi300_torch_compile_triton.json.gz",
     "odd_derived/event_array_without_closing_bracket.json",
-    "nsys/nsys_ai_mock.sqlite",
+    "nsys/fuser_h200_schema3.16.sqlite",
 )
 MEMORY = 8 << 30
 """Address space of the process; a damaged file that asks for more fails."""

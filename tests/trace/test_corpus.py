@@ -26,11 +26,17 @@ def test_totals_equal_the_independent_ones(corpus):
         assert got == figures, want["file"]
 
 
+OTHER = {".md", ".txt", ".csv", ".ipynb", ".log"}
+
+
 def sources(corpus):
-    files = sorted((corpus / "traces").rglob("*.json*")) + sorted(
-        (corpus / "cases").glob("K*.json")
-    )
-    return [f for f in files if not f.name.endswith((".expected.json",))]
+    """Every input of the corpus but counter tables, and the cases' files."""
+    files = sorted((corpus / "traces").rglob("*")) + sorted((corpus / "cases").glob("K*"))
+    return [
+        f
+        for f in files
+        if f.is_file() and f.suffix not in OTHER and not f.name.endswith(".expected.json")
+    ]
 
 
 def opened_or_refused(path):
