@@ -33,6 +33,14 @@ def read(text, size=1 << 20):
     return [e.name for e in events], found
 
 
+def is_json(text):
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
 def codes(found):
     return {p.code: p.count for p in found.problems()}
 
@@ -106,6 +114,28 @@ def test_one_damaged_event_costs_that_event_alone(size):
     assert got == ["a", "c", "d"]
     assert codes(found)["unreadable_event"] >= 1
     assert json.loads(found.header) == {"traceEvents": [], "b": 2}
+
+
+@pytest.mark.parametrize("size", [64, 1 << 20])
+@pytest.mark.parametrize("hole", range(1, 90, 7))
+def test_a_hole_costs_the_events_around_it_alone(hole, size):
+    wanted = [f"n{i:02}" for i in range(20)]
+    text = json.dumps({"traceEvents": [{"ph": "X", "name": n} for n in wanted], "b": 2}, indent=1)
+    begin = text.index("n07") - 3
+    holed = text[:begin] + text[begin + hole :]
+    got, found = read(holed, size)
+    lost = [n for n in wanted if n not in got]
+    assert set(got) <= set(wanted) | {None}
+    assert len(lost) <= 2 + hole // 30  # an event is 33 characters long
+    assert ("unreadable_event" in codes(found)) != is_json(holed)
+    assert json.loads(found.header) == {"traceEvents": [], "b": 2}
+
+
+def test_control_characters_after_a_hole_are_mended():
+    text = '[{"name": "a"}, {"na": "x}, {"name": "b\n"}, {"name": "c"}]'.replace("\\n", "\n")
+    got, found = read(text)
+    assert got == ["a", "b\n", "c"]
+    assert codes(found) == {"unreadable_event": 1, "control_characters": 1}
 
 
 def test_the_last_event_damaged_is_not_a_cut():

@@ -293,15 +293,19 @@ class EventLists(Generic[Fields]):
     def _salvage(self, body: bytes, after: bytes) -> tuple[Piece[Fields], bytes]:
         """Mend a damaged body, and read its events one by one when that is not enough."""
         mended, counts = repair.mend(body)
-        self._repairs += counts
         wrapped = b"[" + mended + b"]"
         try:
-            return Piece(wrapped, self._reader.decode(wrapped)), after
+            piece = self._piece(wrapped)
         except UNREADABLE as error:
             if end := self._end_of_list(error, wrapped, after):
                 self._ended = True
+                self._repairs += counts
                 return self._piece(wrapped[:end]), wrapped[end:-1] + after
-        kept, rest = self._one_by_one(mended, after)
+        else:
+            self._repairs += counts
+            return piece, after
+        # a lost quote turns strings inside out up to the end, so each event is mended by itself
+        kept, rest = self._one_by_one(body, after)
         wrapped = b"[" + b",".join(kept) + b"]"
         return self._piece(wrapped), rest + after
 
@@ -350,7 +354,18 @@ class EventLists(Generic[Fields]):
         rest = member[at:].lstrip(_SPACE)
         if found and rest[:1] == b"]" and self._is_tail(rest[1:] + after):
             return self._one(member[:at], b"")[0], rest[1:]
+        mended, counts = repair.mend(member)
+        if counts and self._can_be_read(mended):
+            self._repairs += counts
+            return mended, None
         return b"", None
+
+    def _can_be_read(self, member: bytes) -> bool:
+        try:
+            self._reader.try_one(member)
+        except UNREADABLE:
+            return False
+        return True
 
     def _is_tail(self, text: bytes) -> bool:
         """Say whether text can stand after the list of events, rather than inside of it."""
