@@ -355,6 +355,15 @@ def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(trace, tmp_pa
         chrome.write(trace, tmp_path / "nowhere" / "out.json")
 
 
+def test_an_export_of_a_cut_trace_stays_partial(tmp_path):
+    whole = write(tmp_path, [kernel("a", 0, 1), kernel("b", 5, 1)])
+    whole.write_bytes(whole.read_bytes()[:-40])
+    trace = open_source(whole)
+    again = open_source(chrome.write(trace, tmp_path / "o.json"), cache=False)
+    assert again.meta.truncated
+    assert "exported_partial" in again.problems["code"].to_list()
+
+
 # ---- the corpus ----------------------------------------------------------------------------
 
 NOT_RESTORED = {

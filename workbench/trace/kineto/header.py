@@ -39,13 +39,31 @@ class Header(msgspec.Struct):
     hip_driver_version: Raw = NOTHING
     roctracer_version: Raw = NOTHING
     generated: Raw = NOTHING
+    workbench: Raw = NOTHING
 
 
 _PRODUCER_FIELDS = tuple(
     f
     for f in Header.__struct_fields__
-    if f not in {"deviceProperties", "distributedInfo", "baseTimeNanoseconds"}
+    if f not in {"deviceProperties", "distributedInfo", "baseTimeNanoseconds", "workbench"}
 )
+
+
+def says_partial(header: Header, problems: list[Problem]) -> bool:
+    """Say whether this is our own export of a recording that wasn't whole, and note it."""
+    ours = lenient(header.workbench)
+    if not isinstance(ours, dict) or ours.get("partial") is not True:
+        return False
+    problems.append(
+        Problem(
+            code="exported_partial",
+            count=1,
+            first_example=str(ours.get("exported_from"))[:200],
+            effect="this was exported from a recording of which a part is missing; "
+            "totals are partial",
+        )
+    )
+    return True
 
 
 class HeaderFields(NamedTuple):

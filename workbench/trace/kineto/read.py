@@ -25,6 +25,7 @@ from workbench.trace.kineto.header import (
     device_kind,
     header_fields,
     metadata_names,
+    says_partial,
 )
 from workbench.trace.kineto.pieces import EventLists
 from workbench.trace.kineto.tables import Builder
@@ -105,7 +106,7 @@ def _raw_trace(
         groups=fields.groups,
         producer=fields.producer,
         events=build.events,
-        truncated=lists.truncated,
+        truncated=says_partial(header, problems) or lists.truncated,
         device_kind=kind,
         device_reason=None,
     )

@@ -93,7 +93,10 @@ def _lines(block: Block) -> Iterator[str]:
 def _header(meta: TraceMeta, base_ns: int) -> bytes:
     """Return everything before the events."""
     fields: dict[str, object] = {k: v for k, v in meta.producer.items() if k not in _OURS}
-    fields["workbench"] = {"version": __version__, "exported_from": meta.path.name}
+    ours: dict[str, object] = {"version": __version__, "exported_from": meta.path.name}
+    if meta.truncated:
+        ours["partial"] = True
+    fields["workbench"] = ours
     if meta.devices:
         fields["deviceProperties"] = [
             {**d.properties, "id": d.index} | ({"name": d.name} if d.name else {})
