@@ -11,6 +11,7 @@ import math
 import os
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _WIDEST_CELL = 60
+_EXAMPLE = 160
+"""Characters of an example beside a printed table; the whole is in the problems table."""
 _GAP = 2
 _NARROWEST = 20
 _UNITS = (
@@ -211,6 +214,7 @@ def _print_notes(meta: Mapping[str, Any], problems: pl.DataFrame | None) -> None
         code, effect, example = (
             cell(key, row.get(key)) for key in ("code", "effect", "first_example")
         )
+        example = textwrap.shorten(str(example), _EXAMPLE, placeholder=" …")
         sys.stderr.write(f"problem {code} ({row.get('count')}): {effect}; first: {example}\n")
 
 
