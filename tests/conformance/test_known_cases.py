@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tinytrace import kernel, write
 
 import workbench as wb
 from workbench.analysis.summary import meta
@@ -471,3 +472,29 @@ def test_base_time_before_and_after_the_events(case):
     absolute = {str(r): job.origin_ns + ns for r, ns in starts.items()}
     assert absolute == want["absolute_start_ns"]
     assert starts[1] - starts[0] == want["start_difference_ns"]
+
+
+def test_frames_are_passed_over_until_they_are_asked_for(tmp_path):  # K32, a hundredth of it
+    events = [
+        {"ph": "X", "cat": "python_function", "name": f"f{i % 9}", "pid": 1, "tid": 1, "ts": i,
+         "dur": 1, "args": {"Python id": i + 1, "Python parent id": i}}
+        for i in range(20_000)
+    ]  # fmt: skip
+    trace = wb.open(write(tmp_path, events + [kernel("k", 100 * i, 10) for i in range(10)]))
+    assert "frames" not in vars(trace)
+    row = whole(trace)
+    assert (row["kernels"], row["busy_ns"]) == (10, 100_000)
+    assert trace.frames.height == 20_000
+    assert trace.frames["parent"][10] == 9
+
+
+SUBJECTS = {"ingest", "timeline", "overlap", "idle", "attribution", "multi-rank", "memory"}
+
+
+def test_every_case_that_concerns_reading_is_tried(corpus):
+    tried = set(re.findall(r"K\d\d", Path(__file__).read_text()))
+    elsewhere = {"K52", "K53", "K54"}  # tests/trace/test_memory_files.py
+    for path in sorted((corpus / "cases").glob("K*.expected.json")):
+        expected = json.loads(path.read_text())
+        if expected["area"] in SUBJECTS:
+            assert expected["case"] in tried | elsewhere
