@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Generic, NamedTuple
 
@@ -321,7 +322,7 @@ class EventLists(Generic[Fields]):
         while i < len(starts):
             for j in range(i, min(i + _JOINED, len(ends))):
                 member = text[starts[i] : ends[j]].lstrip(b"," + _SPACE)
-                event, rest = self._one(member, text[ends[j] :] + after)
+                event, rest = self._one(member, partial(_joined, text, ends[j], after))
                 if event:
                     kept.append(event)
                 if rest is not None:
@@ -342,7 +343,9 @@ class EventLists(Generic[Fields]):
             i += 1
         return kept, b""
 
-    def _one(self, member: bytes, after: bytes) -> tuple[bytes, bytes | None]:
+    def _one(
+        self, member: bytes, following: Callable[[], bytes] = bytes
+    ) -> tuple[bytes, bytes | None]:
         """Return a member that is an event; also what follows the list when it ends here."""
         try:
             self._reader.try_one(member)
@@ -352,8 +355,8 @@ class EventLists(Generic[Fields]):
             return member, None
         at = int(found[1]) - 1 if found else 0
         rest = member[at:].lstrip(_SPACE)
-        if found and rest[:1] == b"]" and self._is_tail(rest[1:] + after):
-            return self._one(member[:at], b"")[0], rest[1:]
+        if found and rest[:1] == b"]" and self._is_tail(rest[1:] + following()):
+            return self._one(member[:at])[0], rest[1:]
         mended, counts = repair.mend(member)
         if counts and self._can_be_read(mended):
             self._repairs += counts
@@ -396,6 +399,10 @@ class EventLists(Generic[Fields]):
             self._dropped_example = (
                 self._dropped_example or member[:60].decode(errors="replace").strip()
             )
+
+
+def _joined(text: bytes, begin: int, after: bytes) -> bytes:
+    return text[begin:] + after
 
 
 def _plain(error: BaseException) -> str:
