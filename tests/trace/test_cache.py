@@ -171,7 +171,11 @@ def test_the_reader_s_name_follows_its_sources(tmp_path, monkeypatch):
     (sources / "kineto").mkdir(parents=True)
     (sources / "synthetic").mkdir()
     (sources / "kineto" / "read.py").write_text("1")
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "families.toml").write_text("1")
     monkeypatch.setattr(fingerprint, "_READERS", sources)
+    monkeypatch.setattr(fingerprint.resources, "data", lambda: data)
     name = fingerprint.reader_version.__wrapped__
     first = name()
     (sources / "synthetic" / "spec.py").write_text("no reader")
@@ -179,7 +183,7 @@ def test_the_reader_s_name_follows_its_sources(tmp_path, monkeypatch):
     (sources / "kineto" / "read.py").write_text("2")
     assert name() != first
     second = name()
-    (sources / "families.csv").write_text("data count as well")
+    (data / "families.toml").write_text("2")
     assert name() != second
 
 

@@ -136,7 +136,7 @@ def test_counters_are_written_with_their_unit(tmp_path):
     events = exported(tmp_path, replace(trace, tables={**trace.tables, "counters": frame}))
     found = [(e["name"], str(e["ts"]), e["args"]) for e in events if e["ph"] == "C"]
     assert found == [
-        ("power", "2.000", {"W": Decimal("312.5")}), ("load", "3.500", {"value": None}),
+        ("power", "2.000", {"value (W)": Decimal("312.5")}), ("load", "3.500", {"value": None}),
     ]  # fmt: skip
 
 
@@ -147,6 +147,21 @@ def test_text_that_claims_to_be_json_cannot_break_out(tmp_path):
     events = exported(tmp_path, replace(trace, tables={**trace.tables, "ops": table}))
     assert [e["args"]["Input Dims"] for e in of(events, "cpu_op")] == evil.to_list()
     assert of(events, "cpu_op")[0]["name"] == '"}],"x'
+
+
+def test_a_domain_is_text_too(tmp_path):
+    evil = {"cat": 'my "domain"}', "ph": "X", "pid": 9, "tid": 1, "name": "a", "ts": 1, "dur": 2}
+    trace = opened(tmp_path, [op("b", 0, 5), evil])
+    assert trace.ranges["domain"].to_list() == ['my "domain"}']
+    again = open_source(chrome.write(trace, tmp_path / "out.json"))
+    assert differences(trace, again) == []
+
+
+def test_a_graph_without_times_is_refused_in_a_sentence(tmp_path):
+    trace = opened(tmp_path, [op("a", 0, 5)])
+    graph = replace(trace, meta=replace(trace.meta, timed=False))
+    with pytest.raises(InputError, match=r"says what ran but not when.*folder of Parquet\.$"):
+        chrome.write(graph, tmp_path / "out.json")
 
 
 def test_calls_that_share_a_correlation_get_new_ones_where_links_would_break(tmp_path):
@@ -272,6 +287,7 @@ def test_an_empty_trace_and_one_without_device_rows_stay_what_they_are(tmp_path)
     sync = op("cudaEventRecord", 1, 1) | {"cat": "cuda_sync"}
     silent = opened(tmp_path, [op("aten::mm", 0, 5), sync])
     assert silent.activities.height == 0
+    assert differences(silent, open_source(chrome.write(silent, tmp_path / "sync.json"))) == []
     again = open_source(chrome.write(silent, tmp_path / "silent.json"))
     assert again.activities.height == 0
     assert again.meta.device_reason == silent.meta.device_reason
@@ -366,29 +382,40 @@ def test_an_export_of_a_cut_trace_stays_partial(tmp_path):
 
 # ---- the corpus ----------------------------------------------------------------------------
 
-NOT_RESTORED = {
-    "pytorch_level1_rank0_trace_view.json.gz",
-    "pytorch_level1_rank1_trace_view.json.gz",
-    "rpd_matmul_result_chrome.json.gz",
+ABOUT_DIFFERS = {
+    "pytorch_level1_rank0_trace_view.json.gz": "told by the names of processes",
+    "pytorch_level1_rank1_trace_view.json.gz": "the same",
+    "rpd_matmul_result_chrome.json.gz": "the same",
+    "K01_truncated.json": "a file that we write is whole",
+    "json_cut_mid_event.json.gz": "the same",
+    "gzip_stream_cut.json.gz": "the same",
 }
-"""What they are is told by the names of processes, which are not written."""
+RENUMBERED = {"mi300_microbench_gemm_01_compute_few_tiles.json.gz": ["launches.correlation"]}
+"""Its calls are tied to their work by external ids alone."""
+OTHER_FORMATS_LOSE = {"launches.correlation", "memory.category", "ranges.form"}
+"""Ids of several processes, and what the profiler's dialect has no word for."""
+SHIFTED = {"rpd_matmul_result.rpd"}
+"""Its counters begin before its zero, which a reader of events takes as the zero."""
 
 
 @pytest.mark.corpus
 @pytest.mark.slow
 def test_every_recorded_trace_reads_back_the_same(corpus, tmp_path):
-    files = sorted((corpus / "traces").rglob("*.json*")) + sorted((corpus / "cases").glob("K*.js*"))
+    files = [*(corpus / "traces").rglob("*"), *(corpus / "cases").glob("K*")]
     count = 0
-    for file in files:
+    for file in sorted(f for f in files if f.is_file() and f.name not in SHIFTED):
         try:
             trace = open_source(file)
         except WorkbenchError:
             continue
+        if not trace.meta.timed:
+            continue
         again = open_source(chrome.write(trace, tmp_path / "o.json.gz", force=True), cache=False)
-        other = {d for d in differences(trace, again) if not d.endswith(".thread")}
-        assert file.name in NOT_RESTORED or other == set(differences(trace, again))
-        assert other == set(), file
-        if file.name not in NOT_RESTORED:
-            assert about(again) == about(trace), file
+        lost = differences(trace, again)
+        if trace.meta.format == "pytorch-profiler":
+            assert lost == RENUMBERED.get(file.name, []), file
+            assert file.name in ABOUT_DIFFERS or about(again) == about(trace), file
+        elif not trace.tables["segments"].height:
+            assert set(lost) <= OTHER_FORMATS_LOSE, file
         count += 1
-    assert count > 90
+    assert count > 100

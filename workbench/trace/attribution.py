@@ -24,6 +24,7 @@ from workbench.trace import (
     phases,
     schema,
     steps,
+    threads,
 )
 from workbench.trace.core import Trace
 from workbench.trace.families import classified, launch_kind
@@ -45,6 +46,7 @@ class Operators(NamedTuple):
 
 def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: str) -> Trace:
     """Turn a reader's bare tables into a `Trace` with every table attributed and checked."""
+    bare, renumber = threads.in_order(bare)
     problems = list(bare.problems)
     ops = _nest(bare.ops)
     ranges = _ranges(bare.ranges)
@@ -83,10 +85,11 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
         device_reason=_reason(bare, launches, problems, is_host=is_host),
         recording=bare.recording,
     )
-    tables |= {"counters": bare.counters.sort("t_ns"), "problems": problem_table(problems)}
+    counters = bare.counters.sort("t_ns", maintain_order=True)
+    tables |= {"counters": counters, "problems": problem_table(problems)}
     tables |= {n: schema.empty(n) for n in schema.SELDOM}
     checked = {n: schema.check(n, schema.conform(n, f), reader) for n, f in tables.items()}
-    return Trace(meta, checked, lambda: _frames(build_frames(), reader), host_steps)
+    return Trace(meta, checked, lambda: _frames(renumber(build_frames()), reader), host_steps)
 
 
 def _nest(ops: pl.DataFrame) -> Operators:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from workbench import resources
 from workbench.trace import atomic, container, store
 from workbench.version import __version__
 
@@ -19,7 +20,8 @@ SETTLED_NS = 3 * 10**9
 """A file that changed more recently may change again within one tick of its clock."""
 _DIGITS = 32
 _READERS = Path(__file__).resolve().parent
-_BESIDE = ("intervals.py", "units.py")
+_BESIDE = ("intervals.py", "units.py", "resources.py")
+_DATA = ("families.toml",)
 _NOT_READING = {"synthetic", "write", "__pycache__"}
 
 
@@ -75,6 +77,7 @@ def reader_version() -> str:
     """Name the reader: this version and a digest of every source that reading depends on."""
     digest = hashlib.sha256(f"{pl.__version__} {store.STORE_VERSION}".encode())
     sources = [_READERS.parent / name for name in _BESIDE]
+    sources += [resources.data() / name for name in _DATA]
     sources += sorted(f for f in _READERS.rglob("*") if not _NOT_READING & {*f.parts})
     for file in sources:
         if file.is_file():

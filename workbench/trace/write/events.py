@@ -10,11 +10,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from workbench.trace.kineto.categories import ACCELERATOR_CATEGORIES
 from workbench.trace.write import device, host
 from workbench.trace.write.part import Part
 from workbench.trace.write.shared import Block, literal, span, word
 from workbench.trace.write.text import event
 
+_TELLING = tuple(c for c in ACCELERATOR_CATEGORIES if c is not None)
+"""Domains of ranges that tell a reader of an accelerator."""
 _AFTER_HOSTS = 1_000
 """Sort position of device 0: below the processes of the host."""
 
@@ -48,7 +51,9 @@ def _recording(part: Part) -> Block:
 
 def _accelerator(part: Part, work: pl.DataFrame) -> Block:
     """Keep a trace whose device activity is unknown from reading as one without a device."""
-    silent = not work.height and not part.tables["launches"].height
+    ranges = part.tables["ranges"]
+    marks = ranges["thread"].is_null() | ranges["domain"].cast(pl.String).is_in(_TELLING)
+    silent = not (work.height or part.tables["launches"].height or marks.any())
     told = part.meta.device_kind != "cpu" and silent and part.tables["ops"].height > 0
     reason = literal(part.meta.device_reason or "no device activity")
     rows = pl.DataFrame({"start_ns": [part.recording[0]], "dur_ns": [0]}).with_columns(

@@ -37,17 +37,18 @@ def _on_threads(part: Part, rows: pl.DataFrame) -> pl.DataFrame:
 def ranges(part: Part) -> Block:
     """Write annotations of host threads."""
     found = part.tables["ranges"].filter(pl.col("thread").is_not_null())
-    rows = _on_threads(part, _with_gloo_inputs(part, found))
+    rows = _on_threads(part, _with_gloo_inputs(part, found)).with_columns(
+        category=quoted(_categories(found["domain"]))
+    )
     args = {"Input Dims": _dims(), "Input type": _types()}
-    return Block(rows, event(span(_category(found["domain"])), args))
+    return Block(rows, event(span(pl.col("category")), args))
 
 
-def _category(domains: pl.Series) -> pl.Expr:
-    """Write a range under its domain, when that is a category that a reader takes for a domain."""
-    plain = [d for d in domains.unique().cast(pl.String) if d in HOST_DOMAINS or d in CATEGORIES]
-    domain = pl.col("domain").cast(pl.String)
-    category = pl.when(domain.is_in(plain)).then(pl.lit("user_annotation")).otherwise(domain)
-    return pl.concat_str(pl.lit('"'), category, pl.lit('"'))
+def _categories(domains: pl.Series) -> pl.Series:
+    """Return the domain of each range, when that is a category that a reader takes for a domain."""
+    names = domains.cast(pl.String)
+    plain = names.is_in([*HOST_DOMAINS, *(c for c in CATEGORIES if c is not None)])
+    return pl.select(pl.when(plain).then(pl.lit("user_annotation")).otherwise(names)).to_series()
 
 
 def _with_gloo_inputs(part: Part, ranges: pl.DataFrame) -> pl.DataFrame:

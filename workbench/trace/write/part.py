@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from workbench.errors import InputError
 from workbench.trace.core import Trace, TraceMeta
 
 WRITTEN = (
@@ -40,7 +41,18 @@ class Part:
 
 
 def whole(trace: Trace) -> Part:
-    """Return all of a trace, Python frames included."""
+    """Return all of a trace, Python frames included.
+
+    Raises
+    ------
+    InputError
+        The format of the recording has no times.
+    """
+    if not trace.meta.timed:
+        raise InputError(
+            f"{trace.meta.path} says what ran but not when, so it is no trace of events; "
+            "export it to a folder of Parquet."
+        )
     tables = {name: trace.tables[name] for name in WRITTEN if name != "frames"}
     tables["frames"] = trace.frames
     return Part(trace.meta, tables, trace.meta.recording or (0, _last(tables)))
