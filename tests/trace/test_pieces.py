@@ -145,6 +145,12 @@ def test_the_last_event_damaged_is_not_a_cut():
     assert json.loads(found.header) == {"traceEvents": [], "b": 2}
 
 
+def test_bad_encoding_where_nobody_looks_is_named():
+    got, found = read(b'[{"name": "a", "args": {"\xc5x": 1}}]')
+    assert got == ["a"]
+    assert codes(found) == {"bad_encoding": 1}
+
+
 def test_members_that_are_no_events_are_counted():
     got, found = read('[{"name": "a"}, 17, {"name": "b", "ts": [1]}, {"name": 5, "ph": null}]')
     assert got == ["a", "b", None]

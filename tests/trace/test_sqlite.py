@@ -347,3 +347,15 @@ def test_damaged_recorded_files_open_or_are_refused(corpus, tmp_path, name):
         opened += survives(path) is not None
         path.unlink()
     assert 3 < opened < 30
+
+
+@pytest.mark.parametrize("name", [b"k\xccx y", b"bad\n   token `"])
+def test_a_schema_that_is_no_text_is_refused_in_one_sentence(tmp_path, name):
+    path = full_export(tmp_path)
+    data = path.read_bytes()
+    at = data.index(b"CREATE TABLE")
+    broken = b"CREATE " + name
+    path.write_bytes(data[:at] + broken + data[at + len(broken) :])
+    with pytest.raises(InputError, match="table of contents") as refusal:
+        open_source(path)
+    assert "\n" not in str(refusal.value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sqlite3
+import textwrap
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,7 +41,17 @@ _STORED = (0, 3)
 """`hidden` of plain columns and of computed ones whose value is stored."""
 _PARTIAL = frozenset({"damaged_table", "too_many_rows", "still_written"})
 
+FAILED = (sqlite3.Error, UnicodeDecodeError)
+"""What a query raises; a damaged schema's error quotes its bytes, which may be no text."""
+
 Types = Mapping[str, pl.DataType]
+
+
+def plain(error: object) -> str:
+    """Return an error's text on one line and short: SQLite quotes what it stumbled over."""
+    if isinstance(error, UnicodeDecodeError):
+        return "malformed text"
+    return textwrap.shorten(str(error), 160, placeholder=" …")
 
 
 class Database:
@@ -106,10 +117,10 @@ class Database:
             rows = self._connection.execute(
                 "SELECT type, name, rootpage FROM sqlite_master"
             ).fetchall()
-        except sqlite3.Error as e:
+        except FAILED as e:
             self._refuse_slow("its table of contents", e)
             raise InputError(
-                f"{self.path} is damaged or no SQLite file: its table of contents says {e}; "
+                f"{self.path} is damaged or no SQLite file: its table of contents says {plain(e)}; "
                 "export it again or copy it whole."
             ) from None
         names = [(k, text(n), page) for k, n, page in rows if isinstance(n, bytes)]
@@ -120,7 +131,7 @@ class Database:
         """Return the columns that a table stores, by their names in lower case."""
         try:
             rows = self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
-        except sqlite3.Error as e:
+        except FAILED as e:
             self._damaged(table, e, 0)
             return {}
         return {text(r[1]).lower(): text(r[1]) for r in rows if r[-1] in _STORED}
@@ -131,7 +142,7 @@ class Database:
         try:
             query = f"SELECT {name} FROM {_quoted(table)} LIMIT 0"  # noqa: S608 - name is quoted
             self._connection.execute(query).close()
-        except sqlite3.Error:
+        except FAILED:
             return None
         return name
 
@@ -158,14 +169,14 @@ class Database:
         count, last, error = 0, None, None
         try:
             cursor = self._connection.execute(query)
-        except sqlite3.Error as e:
+        except FAILED as e:
             self._damaged(table, e, 0)
             return
         while error is None:
             rows: list[tuple[Any, ...]] = []
             try:
                 rows.extend(itertools.islice(cursor, _CHUNK))  # keeps those before an error
-            except sqlite3.Error as e:
+            except FAILED as e:
                 error = str(e)
             good = _growing([r[0] for r in rows], last)
             if good < len(rows):
@@ -198,7 +209,7 @@ class Database:
         self.tally.add(
             "damaged_table",
             1,
-            f"{table}: {error}, {rows:,} rows read",
+            f"{table}: {plain(error)}, {rows:,} rows read",
             "the rest of the table is lost, so totals are partial",
         )
 
@@ -256,8 +267,8 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.set_progress_handler(lambda: time.monotonic() > deadline, _CLOCK_STEPS)
         for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"):
             connection.execute(f"PRAGMA {pragma}")
-    except (sqlite3.Error, OSError) as e:
-        raise InputError(f"{path} can't be opened as an SQLite file: {e}.") from None
+    except (*FAILED, OSError) as e:
+        raise InputError(f"{path} can't be opened as an SQLite file: {plain(e)}.") from None
     return connection
 
 

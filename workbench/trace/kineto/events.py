@@ -62,6 +62,12 @@ UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 """What a decode raises: misfit, broken or bottomless."""
 
 
+def check_encoding(text: bytes) -> None:
+    """Raise UnicodeDecodeError unless a text is UTF-8."""
+    if not text.isascii():
+        text.decode()
+
+
 class Reader(Generic[Fields]):
     """Decodes texts of event lists into records whose args are of one type."""
 
@@ -85,8 +91,10 @@ class Reader(Generic[Fields]):
         Raises
         ------
         msgspec.DecodeError, UnicodeDecodeError, RecursionError
-            The text is no JSON, or nests without end.
+            The text is no JSON, no UTF-8 (which the decoder checks only where it looks), or nests
+            without end.
         """
+        check_encoding(text)
         try:
             return self._decoders[self.as_text].decode(text)
         except msgspec.ValidationError:
@@ -97,6 +105,7 @@ class Reader(Generic[Fields]):
 
     def try_one(self, text: bytes) -> None:
         """Raise what a decode of one event's text would raise, but for values of odd types."""
+        check_encoding(text)
         try:
             self._one.decode(text)
         except msgspec.ValidationError:
