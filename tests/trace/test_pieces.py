@@ -145,6 +145,15 @@ def test_the_last_event_damaged_is_not_a_cut():
     assert json.loads(found.header) == {"traceEvents": [], "b": 2}
 
 
+def test_an_open_list_with_damage_keeps_its_last_event():
+    got, found = read(b'[{"name": "a"}, {"na|me}, {"name": "b"},\n')
+    assert got == ["a", "b"]
+    assert codes(found) == {"unreadable_event": 1}
+    got, found = read(b'{"traceEvents": [{"name": "a"}, {"na|me}, {"name": "b"}')
+    assert got == ["a", "b"]
+    assert codes(found) == {"unreadable_event": 1, "cut_short": 1}
+
+
 def test_bad_encoding_where_nobody_looks_is_named():
     got, found = read(b'[{"name": "a", "args": {"\xc5x": 1}}]')
     assert got == ["a"]

@@ -279,7 +279,10 @@ class EventLists(Generic[Fields]):
             if end := self._end_of_list(error, wrapped, b""):
                 self._ended = True
                 return self._piece(wrapped[:end]), wrapped[end:-1]
-            return self._salvage(text, b"")
+            piece, rest = self._salvage(open_end, b"")
+            if not self._ended:
+                self._note_open_end()
+            return piece, rest
         self._note_open_end()
         return piece, b""
 
