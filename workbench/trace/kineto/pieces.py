@@ -261,30 +261,30 @@ class EventLists(Generic[Fields]):
     def _last(self, text: bytes) -> tuple[Piece[Fields], bytes]:
         """Decode what is left at the end of the file."""
         text = text.lstrip(b"," + _SPACE)
-        end = text.rfind(b"]") + 1
-        if end and self._is_tail(text[end:]):
-            wrapped = b"[" + text[:end]
-            try:
-                piece = Piece(wrapped, self._reader.decode(wrapped))
-            except UNREADABLE:
-                pass
-            else:
-                self._ended = True
-                return piece, text[end:]
-        open_end = text.rstrip(b"," + _SPACE)
-        wrapped = b"[" + open_end + b"]"
+        if found := self._closed(text):
+            self._ended = True
+            return found
+        body = text.rstrip(b"," + _SPACE)
         try:
-            piece = Piece(wrapped, self._reader.decode(wrapped))
+            piece, rest = self._piece(b"[" + body + b"]"), b""
+        except UNREADABLE:
+            piece, rest = self._salvage(body, b"")
+        if not self._ended:
+            self._note_open_end()
+        return piece, rest
+
+    def _closed(self, text: bytes) -> tuple[Piece[Fields], bytes] | None:
+        """Decode a list that is closed somewhere in a text; also return what follows it."""
+        end = text.rfind(b"]") + 1
+        if not end:
+            return None
+        wrapped, tail = b"[" + text[:end], text[end:]
+        try:
+            piece = self._piece(wrapped)
         except UNREADABLE as error:
-            if end := self._end_of_list(error, wrapped, b""):
-                self._ended = True
-                return self._piece(wrapped[:end]), wrapped[end:-1]
-            piece, rest = self._salvage(open_end, b"")
-            if not self._ended:
-                self._note_open_end()
-            return piece, rest
-        self._note_open_end()
-        return piece, b""
+            stop = self._end_of_list(error, wrapped + b"]", tail)
+            return (self._piece(wrapped[:stop]), wrapped[stop:] + tail) if stop else None
+        return (piece, tail) if self._is_tail(tail) else None
 
     def _piece(self, wrapped: bytes) -> Piece[Fields]:
         return Piece(wrapped, self._reader.decode(wrapped))
