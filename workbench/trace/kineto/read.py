@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from workbench.intervals import Times
-from workbench.trace import container, raw
+from workbench.trace import collector, container, raw
 from workbench.trace.attribution import attribute
 from workbench.trace.core import Trace, TraceMeta
 from workbench.trace.kineto import dialects
@@ -51,7 +49,7 @@ def read(path: Path) -> Trace:
     """
     reader = Reader(Args)
     build = Builder()
-    with _collector_paused(), container.ahead(path) as (stream, sha256):
+    with collector.paused(), container.ahead(path) as (stream, sha256):
         lists = EventLists(stream, reader, path)
         for piece in lists:
             try:
@@ -62,18 +60,6 @@ def read(path: Path) -> Trace:
         lists.check_not_empty(build.events)
         bare, first = _raw_trace(build, lists, reader, path, sha256.result())
     return attribute(bare, partial(read_frames, bare.meta, first), reader="PyTorch profiler JSON")
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep Python's garbage collector from walking a million fresh events again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _raw_trace(

@@ -10,13 +10,13 @@ deep one overruns the stack.
 
 from __future__ import annotations
 
-import gc
 import io
 import pickle
 import re
 from typing import Any, NoReturn
 
 from workbench.errors import InputError, NotATraceError
+from workbench.trace import collector
 
 MOST_BYTES = 1 << 29
 MOST_CONTAINERS = 1 << 23
@@ -87,14 +87,8 @@ def plain(data: bytes, name: str) -> Any:
 
 
 def _load(data: bytes) -> Any:
-    """Run the machine, without the collector that would walk millions of new objects in vain."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
+    with collector.paused():
         return _PlainUnpickler(io.BytesIO(data)).load()
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _check(data: bytes, name: str) -> None:

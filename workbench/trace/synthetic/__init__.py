@@ -6,19 +6,17 @@ PyTorch profiler's format, marked as generated; `.answers` holds what every anal
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from workbench.trace import collector
 from workbench.trace.synthetic import faults, solve, writer
 from workbench.trace.synthetic.answers import Answers
 from workbench.trace.synthetic.program import Program, simulate
 from workbench.trace.synthetic.spec import Gaps, SyntheticSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["Answers", "Gaps", "Synthetic", "SyntheticSpec", "generate"]
@@ -34,7 +32,7 @@ class Synthetic:
     @cached_property
     def answers(self) -> Answers:
         """Compute the exact answers from the schedule; absolute times are ns since 1970."""
-        with _without_collection():
+        with collector.paused():
             return solve.answers(self.programs)
 
     def write(self, folder: Path, *, answers: bool = False) -> list[Path]:
@@ -48,22 +46,10 @@ class Synthetic:
         return paths
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Hold off Python's cycle collector: a large schedule is millions of objects, none garbage."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def generate(spec: SyntheticSpec | None = None) -> Synthetic:
     """Generate the run that a specification describes; the same one every time."""
     spec = spec or SyntheticSpec()
-    with _without_collection():
+    with collector.paused():
         programs = simulate(spec)
     faults.apply(programs[0], spec.faults)
     return Synthetic(spec, tuple(programs))
