@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from workbench.analysis import summary
+from workbench.analysis import needs, summary
 from workbench.errors import UsageError, unknown_name
 from workbench.trace import schema
 from workbench.trace.core import Job, Source
@@ -92,6 +92,9 @@ def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
     if name == "roofline":
         covered = importlib.import_module(ANALYSES[name]).coverage(source, **options)
         meta["coverage"] = covered.to_dicts()
+    if name in ANALYSES:
+        lacking = needs.unmet(source, needs.of(ANALYSES[name]))
+        meta["reason"] = "; ".join(r for r in (meta["reason"], *lacking) if r) or None
     return meta
 
 
