@@ -32,6 +32,9 @@ SUBJECTS = {
         "workbench.trace.steps:device_steps",
         "workbench.trace.steps:with_complete",
         "workbench.analysis.steps:steps",
+        "workbench.analysis.step_times:step_times",
+        "workbench.analysis.steadiness:outliers",
+        "workbench.analysis.steadiness:trend",
     ],
     "Phases": ["workbench.trace.phases:classifier"],
     "Families": [
@@ -53,7 +56,7 @@ SUBJECTS = {
         "workbench.trace.xplane.tables",
         "workbench.trace.xplane.read:read",
     ],
-    "Windows": ["workbench.analysis.window:select"],
+    "Windows": ["workbench.analysis.window:select", "workbench.analysis.window:judged"],
     "Several files of one rank": [
         "workbench.trace.windows:of_one_run",
         "workbench.trace.windows:merge",

@@ -45,6 +45,7 @@ PUBLIC_NAMES = {
     "overlap",
     "record",
     "roofline",
+    "step_times",
     "steps",
     "summary",
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
     from workbench.analysis.roofline import roofline
+    from workbench.analysis.step_times import step_times
     from workbench.analysis.steps import steps
     from workbench.analysis.summary import summary
     from workbench.capture import CapturePlan, Run, record
@@ -44,6 +45,7 @@ _HOME = {
     "overlap": "workbench.analysis.overlap",
     "record": "workbench.capture",
     "roofline": "workbench.analysis.roofline",
+    "step_times": "workbench.analysis.step_times",
     "steps": "workbench.analysis.steps",
     "summary": "workbench.analysis.summary",
 }
@@ -65,6 +67,7 @@ __all__ = [
     "overlap",
     "record",
     "roofline",
+    "step_times",
     "steps",
     "summary",
 ]

@@ -217,7 +217,7 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
     ],
     name: Annotated[str, typer.Argument(help="An analysis or a table.")] = ("summary"),
     window: Annotated[
-        str | None, typer.Option(help="steps, host or all: which stretch of time counts.")
+        str | None, typer.Option(help="steps, steady, host or all: which stretch of time counts.")
     ] = None,
     step: Annotated[str | None, typer.Option(metavar="A:B", help="Only steps A to B.")] = None,
     rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,

@@ -24,6 +24,7 @@ ANALYSES = {
     "summary": "workbench.analysis.summary",
     "breakdown": "workbench.analysis.breakdown",
     "steps": "workbench.analysis.steps",
+    "step_times": "workbench.analysis.step_times",
     "kernels": "workbench.analysis.kernels",
     "ops": "workbench.analysis.ops",
     "overlap": "workbench.analysis.overlap",

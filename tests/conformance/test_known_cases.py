@@ -168,6 +168,12 @@ def test_a_first_step_that_waits_for_other_ranks(case):
     assert set(steady["exposed_communication_ns"]) == {want["steady_comm_ns_per_step"]}
     assert set(steady["compute_ns"]) == {want["steady_compute_ns_per_step"]}
     assert frame["exposed_communication_ns"].median() == want["median_comm_ns_per_step"]
+    assert frame.filter("outlier")["step"].to_list() == [10]
+    assert "step 10 of rank 0 took 9 s where 200 us is usual" in meta(trace)["reason"]
+    row = wb.summary(trace, window="steady").row(0, named=True)
+    assert row["steps"] == want["steady_steps"]
+    assert row["communication_ns"] == 5 * want["steady_comm_ns_per_step"]
+    assert row["compute_ns"] == 5 * want["steady_compute_ns_per_step"]
 
 
 def test_kernel_whose_launch_was_not_recorded(case):
@@ -399,7 +405,6 @@ def test_the_same_work_from_a_graph(case, corpus):
 
 LATER = {
     "K22": "counts of gaps above a threshold: the analysis of idle time",
-    "K23": "flagging a step as an outlier: the analysis of steps across ranks",
     "K24": "the series of queue depth: the analysis of the queue",
     "K25": "delays from launch to start: the analysis of the queue",
     "K56": "the sentence on fewer launches and same work: the comparison of two traces",

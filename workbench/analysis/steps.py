@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from workbench import intervals
-from workbench.analysis.window import spans
+from workbench.analysis.window import judged, spans
 from workbench.errors import UsageError
 from workbench.intervals import Intervals
 from workbench.trace.core import Source, Trace
@@ -25,6 +25,7 @@ SCHEMA = {
     "idle_ns": pl.Int64(),
     "complete": pl.Boolean(),
     "tail": pl.Boolean(),
+    "outlier": pl.Boolean(),
 }
 
 
@@ -38,8 +39,9 @@ def steps(
     """Return a row for each (rank, device, step), by device-step rule.
 
     Step k is [S(k), S(k+1)), S(k) the earliest start of work launched in host step k; the last
-    one is `tail` and ends with its latest activity. `start_ns` is relative to
-    the source's origin. busy + idle = dur; activities are clipped to the step by time.
+    one is `tail` and ends with its latest activity. `start_ns` is relative to the source's origin.
+    busy + idle = dur; activities are clipped to the step by time. `outlier` says of each complete
+    step but the tail whether it is unlike the device's others (`steadiness.outliers`).
     """
     frames = [
         _of_device(trace, marks, trace.meta.origin_ns - source.origin_ns)
@@ -53,7 +55,8 @@ def steps(
 
 
 def _chosen(trace: Trace, step: tuple[int, int] | None, device: int | None) -> pl.DataFrame:
-    marks = trace.steps
+    by_device = [judged(d) for d in trace.steps.partition_by("device", maintain_order=True)]
+    marks = pl.concat(by_device) if by_device else judged(trace.steps)
     if device is not None:
         marks = marks.filter(pl.col("device") == device)
     return marks if step is None else marks.filter(pl.col("step").is_between(*step))

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from workbench import intervals
-from workbench.analysis.window import Range, Selection, select
+from workbench import intervals, units
+from workbench.analysis.window import Range, Selection, judged, select
 from workbench.trace.core import Source
 from workbench.trace.schema import COMPUTE_KINDS, COPY_KINDS
 
@@ -123,6 +123,20 @@ def _steps(chosen: Selection) -> int:
     return steps.filter(pl.col("device").eq_missing(chosen.device)).height
 
 
+def _unsteady(chosen: Selection) -> list[str]:
+    """Say which steps of a window are unlike the device's others."""
+    on_device = pl.col("device").eq_missing(chosen.device)
+    steps = judged(chosen.trace.steps.filter(on_device))
+    typical = steps.filter(pl.col("outlier").not_())["dur_ns"].median()
+    where = "" if chosen.rank is None else f" of rank {chosen.rank}"
+    return [
+        f"step {row['step']}{where} took {units.duration(row['dur_ns'])} where "
+        f"{units.duration(typical)} is usual, and --window steady leaves it out"
+        for row in steps.filter("outlier").rows(named=True)
+        if row["step"] in (chosen.steps or ())
+    ]
+
+
 def meta(
     source: Source,
     *,
@@ -139,6 +153,8 @@ def meta(
     reasons = {t.meta.device_reason for t in traces if t.meta.device_reason}
     if window != "all" and used == ["all"] and chosen:
         reasons.add("no complete step is marked, so the window is the whole trace")
+    if used == ["steps"]:
+        reasons.update(told for s in chosen for told in _unsteady(s))
     first = traces[0].meta
     return {
         "format": first.format,

@@ -8,11 +8,12 @@ import numpy as np
 import polars as pl
 
 from workbench import intervals
+from workbench.analysis.steadiness import outliers
 from workbench.errors import UsageError, unknown_name
 from workbench.intervals import Intervals, Times
 from workbench.trace.core import Source, Trace
 
-WINDOWS = ("steps", "host", "all")
+WINDOWS = ("steps", "steady", "host", "all")
 Range = tuple[int, int]
 """First and last ns of a stretch of time, in the source's time; the last is not part of it."""
 
@@ -85,11 +86,12 @@ def select(
     Parameters
     ----------
     window
-        `steps`: union of complete device steps (without any, as `all`); `host`: union of complete
-        host step ranges; `all`: first start to last end of the device's activity, in each file
-        where a rank recorded several: nothing is known of the time between them.
+        `steps`: union of complete device steps (without any, as `all`); `steady`: the same without
+        steps that are outliers (`judged`); `host`: union of complete host step ranges; `all`: first
+        start to last end of the device's activity, in each file where a rank recorded several:
+        nothing is known of the time between them.
     step
-        First and last step number (both included) to narrow `steps` and `host` to; a device
+        First and last step number (both included) to narrow a window of steps to; a device
         without a complete step among them has no selection.
     within
         Start and end, in ns of the source's time, to cut the window to: durations are clipped to
@@ -104,7 +106,7 @@ def select(
     if window not in WINDOWS:
         raise unknown_name("window", window, WINDOWS)
     if step is not None and window == "all":
-        raise UsageError("--step narrows the windows steps and host, and --window is all.")
+        raise UsageError("--step narrows the windows made of steps, and --window is all.")
     if within is not None and within[1] < within[0]:
         raise UsageError(f"within must be (start_ns, end_ns) in order, not {within}.")
     found = [
@@ -157,6 +159,8 @@ def _selection(
     activities = trace.activities.filter(pl.col("device").eq_missing(device))
     on_device = trace.steps.filter(pl.col("device").eq_missing(device))
     steps = (trace.host_steps if window == "host" else on_device).filter("complete")
+    if window == "steady":
+        steps = steps.filter(~judged(steps)["outlier"].fill_null(value=False))
     if step is not None:
         steps = steps.filter(pl.col("step").is_between(*step))
     if window == "all" or not steps.height:
@@ -176,6 +180,19 @@ def _selection(
         numbers,
         activities.filter(pl.Series(touches, dtype=pl.Boolean)),
     )
+
+
+def judged(steps: pl.DataFrame) -> pl.DataFrame:
+    """Add `outlier` to the steps of one device: unlike its other steps, by `steadiness.outliers`.
+
+    Null for the steps that are not judged: the incomplete, and the tail, which ends with its latest
+    activity and not where a next step begins.
+    """
+    whole = steps["complete"] & ~steps["tail"]
+    place = whole.arg_true()
+    found = pl.Series(outliers(steps["dur_ns"].gather(place).to_numpy()), dtype=pl.Boolean)
+    none = pl.repeat(None, steps.height, dtype=pl.Boolean, eager=True)
+    return steps.with_columns(outlier=none.scatter(place, found))
 
 
 def _union(steps: pl.DataFrame, prefix: str) -> Intervals:

@@ -30,7 +30,12 @@ from workbench.views.timeline import Timeline
 if TYPE_CHECKING:
     from workbench.panels.launcher import Launcher
 
-WINDOWS = (("complete steps", "steps"), ("host step ranges", "host"), ("whole trace", "all"))
+WINDOWS = (
+    ("complete steps", "steps"),
+    ("steps but outliers", "steady"),
+    ("host step ranges", "host"),
+    ("whole trace", "all"),
+)
 ALL, GIVEN, NO_CHOICE = "all", "given", ""
 """Values of the dropdowns that are no rank, step or path; None would be a dropdown's no choice."""
 NO_RUN = "There is no run to show yet: record one, or open a trace with Explorer(path)."
