@@ -87,6 +87,10 @@ SUBJECTS = {
         "workbench.costs.attention",
         "workbench.costs.ceilings",
     ],
+    "What a recording can answer": [
+        "workbench.analysis.needs",
+        "workbench.analysis.trust:trust",
+    ],
     "Overhead of profiling": ["workbench.capture.overhead"],
 }
 

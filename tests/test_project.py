@@ -48,6 +48,7 @@ PUBLIC_NAMES = {
     "step_times",
     "steps",
     "summary",
+    "trust",
 }
 VERBS = {
     "cache",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.analysis.step_times import step_times
     from workbench.analysis.steps import steps
     from workbench.analysis.summary import summary
+    from workbench.analysis.trust import trust
     from workbench.capture import CapturePlan, Run, record
     from workbench.panels.explorer import Explorer
     from workbench.panels.launcher import Launcher
@@ -48,6 +49,7 @@ _HOME = {
     "step_times": "workbench.analysis.step_times",
     "steps": "workbench.analysis.steps",
     "summary": "workbench.analysis.summary",
+    "trust": "workbench.analysis.trust",
 }
 __all__ = [
     "CapturePlan",
@@ -70,6 +72,7 @@ __all__ = [
     "step_times",
     "steps",
     "summary",
+    "trust",
 ]
 
 

@@ -7,31 +7,18 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from workbench.analysis import needs, summary
+from workbench.analysis.names import ANALYSES
 from workbench.errors import UsageError, unknown_name
 from workbench.trace import schema
 from workbench.trace.core import Job, Source
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-ANALYSES = {
-    "summary": "workbench.analysis.summary",
-    "breakdown": "workbench.analysis.breakdown",
-    "steps": "workbench.analysis.steps",
-    "step_times": "workbench.analysis.step_times",
-    "kernels": "workbench.analysis.kernels",
-    "ops": "workbench.analysis.ops",
-    "overlap": "workbench.analysis.overlap",
-    "exposed": "workbench.analysis.overlap",
-    "collectives": "workbench.analysis.collectives",
-    "roofline": "workbench.analysis.roofline",
-}
 TABLE = "table:"
 _FLAGS = {"window": "--window", "step": "--step", "rank": "--rank", "device": "--device"}
 
@@ -78,11 +65,24 @@ def _analysis(source: Source, name: str, choice: Choice) -> pl.DataFrame:
     for option in choice.given():
         if option not in taken:
             raise UsageError(f"{name} does not take {_FLAGS[option]}; leave it out.")
-    if "ceilings" not in taken:
-        return question(source, **choice.given())
+    beside = {n: find(source) for n, find in _BESIDE.items() if n in taken}
+    return question(source, **choice.given(), **beside)
+
+
+def _ceilings(source: Source) -> object:
     from workbench.costs.ceilings import recorded_here
 
-    return question(source, **choice.given(), ceilings=recorded_here(source))
+    return recorded_here(source)
+
+
+def _overhead(source: Source) -> object:
+    from workbench.capture.overhead import recorded
+
+    return recorded(source.ranks[0].meta.path.parent)
+
+
+_BESIDE: dict[str, Callable[[Source], object]] = {"ceilings": _ceilings, "overhead": _overhead}
+"""What some analyses take besides the source, and where it is found."""
 
 
 def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from workbench.capture.overhead import Overhead, overhead
+from workbench.capture.overhead import known
 from workbench.workloads import registry
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _row(run: RunInfo) -> dict[str, Any]:
     manifest = run.manifest
     plan = manifest.get("plan") if isinstance(manifest.get("plan"), dict) else {}
     assert isinstance(plan, dict)
-    cost = _overhead(run)
+    cost = known(run.manifest)
     ratio = cost.ratio if cost else None
     ranks = plan.get("ranks")
     return {
@@ -86,13 +86,6 @@ def _row(run: RunInfo) -> dict[str, Any]:
         "size_bytes": _size(run.path),
         "error": _text(manifest.get("error")),
     }
-
-
-def _overhead(run: RunInfo) -> Overhead | None:
-    try:
-        return overhead(run.manifest)
-    except (KeyError, TypeError, ValueError):
-        return None  # a manifest that others wrote may hold anything
 
 
 def _size(path: Path) -> int | None:

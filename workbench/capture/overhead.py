@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.capture import folder
+from workbench.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -57,6 +61,22 @@ def overhead(manifest: Mapping[str, Any]) -> Overhead:
         return replace(known, reason="the interval needs two steps of each kind")
     low, high = _bootstrap(traced, untraced)
     return replace(known, low=low, high=high)
+
+
+def known(manifest: Mapping[str, Any]) -> Overhead | None:
+    """Compute it from a manifest that others may have written; None where that is strange."""
+    try:
+        return overhead(manifest)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def recorded(run: Path) -> Overhead | None:
+    """Compute it for a run folder; None for any other."""
+    try:
+        return known(folder.read_manifest(run))
+    except InputError:
+        return None
 
 
 def step_times(manifest: Mapping[str, Any], phase: str) -> NDArray[np.int64]:

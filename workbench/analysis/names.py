@@ -1,0 +1,17 @@
+"""The analyses by name, with the module that answers each."""
+
+from __future__ import annotations
+
+ANALYSES = {
+    "summary": "workbench.analysis.summary",
+    "trust": "workbench.analysis.trust",
+    "breakdown": "workbench.analysis.breakdown",
+    "steps": "workbench.analysis.steps",
+    "step_times": "workbench.analysis.step_times",
+    "kernels": "workbench.analysis.kernels",
+    "ops": "workbench.analysis.ops",
+    "overlap": "workbench.analysis.overlap",
+    "exposed": "workbench.analysis.overlap",
+    "collectives": "workbench.analysis.collectives",
+    "roofline": "workbench.analysis.roofline",
+}
