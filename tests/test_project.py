@@ -39,6 +39,7 @@ PUBLIC_NAMES = {
     "breakdown",
     "collectives",
     "exposed",
+    "groups",
     "kernels",
     "open",
     "ops",

@@ -14,6 +14,7 @@ from workbench.version import __version__
 if TYPE_CHECKING:
     from workbench.analysis.breakdown import breakdown
     from workbench.analysis.collectives import collectives
+    from workbench.analysis.groups import groups
     from workbench.analysis.kernels import kernels
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
@@ -40,6 +41,7 @@ _HOME = {
     "breakdown": "workbench.analysis.breakdown",
     "collectives": "workbench.analysis.collectives",
     "exposed": "workbench.analysis.overlap",
+    "groups": "workbench.analysis.groups",
     "kernels": "workbench.analysis.kernels",
     "open": "workbench.trace.open:open_source",
     "ops": "workbench.analysis.ops",
@@ -63,6 +65,7 @@ __all__ = [
     "breakdown",
     "collectives",
     "exposed",
+    "groups",
     "kernels",
     "open",
     "ops",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from workbench import intervals
+from workbench.analysis.parallel import dimensions
 from workbench.analysis.window import Range, Selection, select, spans
 from workbench.trace import clocks
 from workbench.trace.core import Job, Source, Trace
@@ -17,6 +18,7 @@ SCHEMA = {
     "name": pl.String(),
     "requested": pl.String(),
     "group": pl.String(),
+    "dimension": pl.String(),
     "group_size": pl.Int32(),
     "seq": pl.Int64(),
     "dtype": pl.String(),
@@ -29,6 +31,7 @@ SCHEMA = {
     "algorithm_bytes_per_s": pl.Float64(),
     "bus_bytes_per_s": pl.Float64(),
 }
+NEEDS = ("collectives",)
 NS = 10**9
 
 
@@ -46,14 +49,15 @@ def collectives(
     `algorithm_bytes_per_s` = bytes / duration on this rank. `bus_bytes_per_s` is that times
     2(n-1)/n for an all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 for
     broadcast, reduce and point to point (nccl-tests, PERFORMANCE.md), n the group's size; null
-    where bytes or n are unknown. On a `Job` whose ranks recorded members and sequence number:
-    `wait_ns` = last start - own start, `transfer_ns` = last start to own end. Both are null when
-    the other ranks' records are missing, or when no moment lies in all of them: then they are not
-    of one collective, or the ranks' clocks differ by more than it lasted. When that holds for most
-    of a group's collectives and the ranks' clock offsets explain it, the offsets are taken off for
-    these two columns (`clocks.corrections`; the problem `clock_offset` says so). The collectives of
-    an execution graph have no times; they stand in recorded order, unless a window, step or device
-    was asked for.
+    where bytes or n are unknown. `dimension` is the parallelism that the group serves
+    (`parallel.DIMENSIONS`), null when its description says nothing. On a `Job` whose ranks recorded
+    members and sequence number: `wait_ns` = last start - own start, `transfer_ns` = last start to
+    own end. Both are null when the other ranks' records are missing, or when no moment lies in all
+    of them: then they are not of one collective, or the ranks' clocks differ by more than it
+    lasted. When that holds for most of a group's collectives and the ranks' clock offsets explain
+    it, the offsets are taken off for these two columns (`clocks.corrections`; the problem
+    `clock_offset` says so). The collectives of an execution graph have no times; they stand in
+    recorded order, unless a window, step or device was asked for.
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     frames = [_of(s, s.trace.meta.origin_ns - source.origin_ns) for s in chosen]
@@ -97,6 +101,7 @@ def _of(chosen: Selection, shift_ns: int) -> pl.DataFrame:
     return (
         chosen.trace.collectives.join(mine, on="activity", how="inner", maintain_order="left")
         .with_columns(pl.col(c).cast(pl.String) for c in text)
+        .join(dimensions(chosen.trace), on="group", how="left", maintain_order="left")
         .with_columns(
             rank=pl.lit(chosen.rank, pl.Int32()),
             device=pl.lit(chosen.device, pl.Int32()),
@@ -108,8 +113,10 @@ def _of(chosen: Selection, shift_ns: int) -> pl.DataFrame:
 def _untimed(trace: Trace) -> pl.DataFrame:
     """Return the collectives of an execution graph, whose place in time is unknown."""
     text = ("name", "requested", "group", "dtype")
-    return trace.collectives.with_columns(
-        *(pl.col(c).cast(pl.String) for c in text),
+    named = trace.collectives.with_columns(pl.col(c).cast(pl.String) for c in text)
+    return named.join(
+        dimensions(trace), on="group", how="left", maintain_order="left"
+    ).with_columns(
         step=pl.lit(None, pl.Int32()),
         exposed_ns=pl.lit(None, pl.Int64()),
         rank=pl.lit(trace.meta.rank, pl.Int32()),

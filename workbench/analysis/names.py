@@ -12,6 +12,7 @@ ANALYSES = {
     "ops": "workbench.analysis.ops",
     "overlap": "workbench.analysis.overlap",
     "exposed": "workbench.analysis.overlap",
+    "groups": "workbench.analysis.groups",
     "collectives": "workbench.analysis.collectives",
     "roofline": "workbench.analysis.roofline",
 }

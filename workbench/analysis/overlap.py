@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from workbench import intervals
+from workbench.analysis.parallel import dimensions
 from workbench.analysis.summary import times
 from workbench.analysis.window import Range, Selection, select, spans
 from workbench.trace import schema
@@ -31,8 +32,11 @@ EXPOSED_SCHEMA = {
     "dur_ns": pl.Int64(),
     "activity": schema.ID,
     "collective": pl.String(),
+    "group": pl.String(),
+    "dimension": pl.String(),
     "bytes": pl.Int64(),
 }
+NEEDS = ("activity",)
 NO_COMMUNICATION = "no communication in this window"
 
 
@@ -77,7 +81,9 @@ def exposed(
 ) -> pl.DataFrame:
     """Return each stretch of N - C with the collective that fills most of it, longest first.
 
-    The stretches of a (rank, device) are disjoint and add up to its exposed communication.
+    The stretches of a (rank, device) are disjoint and add up to its exposed communication. Its
+    process group and the parallelism that this serves (`parallel.DIMENSIONS`) are null where they
+    are not recorded.
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     frames = [_stretches(s, s.trace.meta.origin_ns - source.origin_ns) for s in chosen]
@@ -90,12 +96,13 @@ def _stretches(chosen: Selection, shift_ns: int) -> pl.DataFrame:
     bare = intervals.difference(chosen.times("collective"), compute)
     running = chosen.activities.filter(pl.col("kind") == "collective")
     stretch, row = _most_of(bare, *spans(running))
-    details = running[row].join(
-        chosen.trace.collectives.select("bytes", collective="name", id="activity"),
-        on="id",
-        how="left",
-        suffix="_moved",
-        maintain_order="left",
+    known = chosen.trace.collectives.select(
+        pl.col("group").cast(pl.String), "bytes", collective="name", id="activity"
+    )
+    details = (
+        running[row]
+        .join(known, on="id", how="left", suffix="_moved", maintain_order="left")
+        .join(dimensions(chosen.trace), on="group", how="left", maintain_order="left")
     )
     return details.select(
         rank=pl.lit(chosen.rank, pl.Int32()),
@@ -105,6 +112,8 @@ def _stretches(chosen: Selection, shift_ns: int) -> pl.DataFrame:
         dur_ns=pl.Series((bare.end - bare.start)[stretch]),
         activity="id",
         collective=pl.col("collective").cast(pl.String),
+        group="group",
+        dimension="dimension",
         bytes="bytes_moved",
     )
 

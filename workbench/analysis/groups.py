@@ -1,0 +1,99 @@
+"""`groups`: how much communication of each process group hides behind compute."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from workbench import intervals
+from workbench.analysis.parallel import dimensions
+from workbench.analysis.window import Range, Selection, select, spans
+from workbench.intervals import Intervals
+from workbench.trace.core import Source
+from workbench.trace.schema import COMPUTE_KINDS
+
+NEEDS = ("collectives",)
+SCHEMA = {
+    "rank": pl.Int32(),
+    "device": pl.Int32(),
+    "group": pl.String(),
+    "dimension": pl.String(),
+    "group_size": pl.Int32(),
+    "collectives": pl.Int64(),
+    "bytes": pl.Int64(),
+    "communication_ns": pl.Int64(),
+    "overlap_ns": pl.Int64(),
+    "exposed_ns": pl.Int64(),
+    "alone_ns": pl.Int64(),
+    "overlap_share": pl.Float64(),
+}
+
+
+def groups(
+    source: Source,
+    *,
+    window: str = "steps",
+    step: tuple[int, int] | None = None,
+    rank: int | None = None,
+    device: int | None = None,
+    within: Range | None = None,
+) -> pl.DataFrame:
+    """Return a row for each (rank, device, process group), by exposed time.
+
+    With N_g the union of one group's collectives: communication |N_g|, overlap |C ∩ N_g|, exposed
+    |N_g - C|, alone |N_g - C - N_h| for all other groups h: only the last may be added up, for two
+    groups can be exposed at one time. `dimension` is the parallelism that the group serves
+    (`parallel.DIMENSIONS`), null when its description says nothing; `group` is null for collectives
+    whose group was not recorded. `bytes` adds up known message sizes, null when none is known.
+    """
+    chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
+    rows = [row for s in chosen for row in _of_device(s)]
+    found = pl.DataFrame(rows, schema=SCHEMA)
+    order = ("rank", "device", "exposed_ns", "group")
+    return found.sort(order, descending=[False, False, True, False], nulls_last=True)
+
+
+def _of_device(chosen: Selection) -> list[dict[str, object]]:
+    """Measure each group's collectives on one device."""
+    known = chosen.trace.collectives.select(
+        pl.col("group").cast(pl.String), "group_size", id="activity", moved="bytes"
+    )
+    running = chosen.activities.filter(pl.col("kind") == "collective")
+    running = running.join(known.drop_nulls("id"), on="id", how="left", maintain_order="left")
+    parts = running.partition_by("group", maintain_order=True)
+    unions = [intervals.intersection(intervals.union(*spans(p)), chosen.inside) for p in parts]
+    compute = chosen.times(*COMPUTE_KINDS)
+    counted = set(chosen.counted()["id"])
+    purpose = dict(dimensions(chosen.trace).rows())
+    rows = []
+    for number, part in enumerate(parts):
+        of_group = part.filter(pl.col("id").is_in(counted))
+        others = [u for i, u in enumerate(unions) if i != number]
+        rows.append(
+            {
+                "rank": chosen.rank,
+                "device": chosen.device,
+                "group": part["group"][0],
+                "dimension": purpose.get(part["group"][0]),
+                "group_size": part["group_size"].max(),
+                "collectives": of_group.height,
+                "bytes": of_group["moved"].sum() if of_group["moved"].count() else None,
+                **_times(unions[number], compute, others),
+            }
+        )
+    return rows
+
+
+def _times(mine: Intervals, compute: Intervals, others: list[Intervals]) -> dict[str, object]:
+    """Measure one group's union against compute and the other groups."""
+    exposed = intervals.difference(mine, compute)
+    alone = exposed
+    for other in others:
+        alone = intervals.difference(alone, other)
+    whole, bare = intervals.length(mine), intervals.length(exposed)
+    return {
+        "communication_ns": whole,
+        "overlap_ns": whole - bare,
+        "exposed_ns": bare,
+        "alone_ns": intervals.length(alone),
+        "overlap_share": (whole - bare) / whole if whole else None,
+    }
