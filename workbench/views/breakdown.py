@@ -155,6 +155,7 @@ def sentence(text: str, look: Theme, width: int, height: int = 90) -> hv.Overlay
         yaxis=None,
         xlim=(0, 1),
         ylim=(0, 1),
+        show_grid=False,
         default_tools=[],
         hooks=[themed(look)],
         backend="bokeh",

@@ -94,7 +94,7 @@ def themed(look: Theme) -> Any:
             axis.axis_line_color = axis.major_tick_line_color = look.muted
             axis.minor_tick_line_color = None
             axis.axis_label_text_font_style = "normal"
-        for grid in figure.grid:
+        for grid in (g for g in figure.grid if g.grid_line_color is not None):
             grid.grid_line_color, grid.grid_line_alpha = look.muted, 0.2
         for legend in figure.legend:
             legend.background_fill_alpha, legend.border_line_alpha = 0, 0

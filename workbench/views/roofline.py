@@ -284,7 +284,7 @@ def _themed(look: Theme) -> Any:
             axis.axis_label_text_color = axis.major_label_text_color = look.text
             axis.axis_line_color = axis.major_tick_line_color = look.muted
             axis.minor_tick_line_color = look.muted
-        for grid in figure.grid:
+        for grid in (g for g in figure.grid if g.grid_line_color is not None):
             grid.grid_line_color, grid.grid_line_alpha = look.muted, 0.25
         for legend in figure.legend:
             legend.background_fill_color, legend.background_fill_alpha = look.background, 0.8
