@@ -1,10 +1,13 @@
 """The widget that shows Bokeh pictures: draws only when asked, for the page's theme and width."""
 
 import holoviews as hv
+import polars as pl
 import pytest
 
+from workbench.analysis import overlap
 from workbench.views import figure
 from workbench.views.figure import Figure
+from workbench.views.overlap import bars
 
 
 @pytest.fixture
@@ -37,6 +40,14 @@ def test_it_answers_with_the_picture_of_that_theme_and_width(asked):
     root = answer["item"]["doc"]["roots"][0]["attributes"]
     assert root["width"] == 777
     assert root["background_fill_color"] is root["border_fill_color"] is None
+
+
+def test_of_a_view_and_a_frame():
+    frame = pl.DataFrame(schema=overlap.OVERLAP_SCHEMA)
+    made = Figure.of(bars, frame)
+    assert (repr(made), made.height) == ("Figure(overlap.bars)", 90)
+    root = made.item("dark", 500)["doc"]["roots"][0]["attributes"]
+    assert (root["width"], root["height"]) == (500, 90)
 
 
 def test_bokehjs_is_that_of_the_installed_bokeh(asked):

@@ -40,6 +40,22 @@ class Figure(anywidget.AnyWidget):
         self.draw, self.name = draw, name
         self.on_msg(self._on_message)
 
+    @classmethod
+    def of(cls, view: Callable[..., Any], frame: Any, **options: Any) -> Figure:
+        """Show what a view of this package draws of a frame: `Figure.of(overlap.bars, frame)`.
+
+        The picture follows the page's width and theme; `options` are the view's others.
+        """
+
+        def draw(theme: str, width: int) -> Any:
+            return view(frame, theme=theme, width=width, **options)
+
+        import holoviews as hv
+
+        height = hv.Store.lookup_options("bokeh", draw("light", MIN_WIDTH), "plot").kwargs["height"]
+        name = f"{view.__module__.rpartition('.')[2]}.{view.__name__}"
+        return cls(draw, height=height, name=name)
+
     def __repr__(self) -> str:
         """Name the picture and nothing that changes between runs (notebook checks compare it)."""
         return f"Figure({self.name})"
