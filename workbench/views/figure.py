@@ -95,8 +95,11 @@ def bokehjs() -> bytes:
     return bytes(path.read_bytes())
 
 
-def themed(look: Theme) -> Any:
-    """Return a HoloViews hook that gives a Bokeh figure the colours of the page."""
+def themed(look: Theme, *, legend_below: bool = False) -> Any:
+    """Return a HoloViews hook that gives a Bokeh figure the colours of the page.
+
+    A legend stands in one line; with `legend_below` its entries stand below one another.
+    """
 
     def apply(plot: Any, _: Any) -> None:
         figure = plot.state
@@ -115,7 +118,10 @@ def themed(look: Theme) -> Any:
         for legend in figure.legend:
             legend.background_fill_alpha, legend.border_line_alpha = 0, 0
             legend.label_text_color = look.text
-            legend.orientation, legend.nrows, legend.ncols = "horizontal", 1, "auto"
             legend.padding, legend.margin, legend.spacing = 2, 0, 18
+            legend.orientation, legend.nrows, legend.ncols = "horizontal", 1, "auto"
+            if legend_below:
+                legend.orientation, legend.nrows, legend.ncols = "vertical", "auto", 1
+                legend.spacing, legend.glyph_height, legend.label_height = 0, 14, 14
 
     return apply
