@@ -29,10 +29,23 @@ ANALYSES = {
     "overlap": "workbench.analysis.overlap",
     "exposed": "workbench.analysis.overlap",
     "collectives": "workbench.analysis.collectives",
+    "launches": "workbench.analysis.launches",
+    "delays": "workbench.analysis.launches",
+    "queue": "workbench.analysis.queue",
+    "queue_depth": "workbench.analysis.queue",
+    "syncs": "workbench.analysis.syncs",
+    "sync_calls": "workbench.analysis.syncs",
+    "copies": "workbench.analysis.copies",
     "roofline": "workbench.analysis.roofline",
 }
 TABLE = "table:"
-_FLAGS = {"window": "--window", "step": "--step", "rank": "--rank", "device": "--device"}
+_FLAGS = {
+    "window": "--window",
+    "step": "--step",
+    "rank": "--rank",
+    "device": "--device",
+    "by": "--by",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +56,8 @@ class Choice:
     step: tuple[int, int] | None = None
     rank: int | None = None
     device: int | None = None
+    by: tuple[str, ...] | None = None
+    """Columns to group by."""
 
     def given(self) -> dict[str, Any]:
         """Return the options that were given."""
@@ -113,7 +128,7 @@ def brief(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(source: Source, table: str, choice: Choice) -> pl.DataFrame:
-    for option in ("window", "step"):
+    for option in ("window", "step", "by"):
         if option in choice.given():
             raise UsageError(f"The table {table} does not take {_FLAGS[option]}; leave it out.")
     found = source.table(table) if isinstance(source, Job) else getattr(source.ranks[0], table)
@@ -141,13 +156,18 @@ def arrange(
             raise UsageError(f"--top {top} is no count of rows; give 0 or more.")
         found = found.head(min(top, found.height))
     if columns is not None:
-        wanted = list(dict.fromkeys(c.strip() for c in columns.split(",") if c.strip()))
+        wanted = list(names_in(columns))
         if not wanted:
             raise UsageError("--columns names no column; give some, as in --columns name,count.")
         for column in wanted:
             _known(found, column)
         found = found.select(wanted)
     return found
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Read `A,B`; a name that comes again counts once."""
+    return tuple(dict.fromkeys(c.strip() for c in text.split(",") if c.strip()))
 
 
 def _known(found: pl.DataFrame, column: str) -> None:
