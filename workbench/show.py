@@ -103,7 +103,9 @@ def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
     """Return what stands beside a name's rows: the source, the window, coverage for a roofline."""
     options = choice.given()
     window = options.get("window", "steps")
-    meta = summary.meta(source, window=window, rank=choice.rank, device=choice.device)
+    meta: dict[str, Any] = summary.meta(
+        source, window=window, rank=choice.rank, device=choice.device
+    )
     if name == "roofline":
         covered = importlib.import_module(ANALYSES[name]).coverage(source, **options)
         meta["coverage"] = covered.to_dicts()

@@ -142,7 +142,7 @@ def _sizes(group: pl.DataFrame, *, is_host: bool) -> dict[str, object]:
         return {"count": group["op"].n_unique()}
     sized = group.filter(pl.col("bytes").is_not_null())
     count, known = group.height, sized.height
-    seconds = intervals.length(intervals.union(*spans(sized))) / NS
+    union_ns = intervals.length(intervals.union(*spans(sized)))
     total = int(sized["bytes"].sum())
     return {
         "count": count,
@@ -150,5 +150,5 @@ def _sizes(group: pl.DataFrame, *, is_host: bool) -> dict[str, object]:
         "bytes": total if known else None,
         "mean_bytes": sized["bytes"].mean(),
         "largest_bytes": sized["bytes"].max(),
-        "bytes_per_s": total / seconds if seconds else None,
+        "bytes_per_s": total * NS / union_ns if union_ns else None,
     }

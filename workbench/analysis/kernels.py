@@ -36,6 +36,8 @@ SCHEMA: dict[str, Any] = {
 }
 _PROCESSORS = ("numSms", "smCount", "core_count")
 """How Kineto, Nsight Systems and XLA name the number of multiprocessors or compute units."""
+IN_THREADS = "hipExtModuleLaunchKernel"
+"""HIP's call whose grid counts threads and not blocks; Kineto records it as it was passed."""
 
 
 def kernels(
@@ -57,7 +59,7 @@ def kernels(
     of the work (`workbench.trace.families`): `other` for a kernel that the table does not know,
     null for a host operator without work of its own. `occupancy` (as the profiler estimates it) and
     `blocks_per_sm` (blocks of the grid / multiprocessors of the device) are means weighted by time
-    in the window, over what was recorded; below 1 block an SM part of the device is idle.
+    in the window, over what was recorded; below 1, some multiprocessors have nothing to do.
 
     `by` groups by other columns, some of `BY`: `dtype`, the element type where the name or the
     operator's inputs leave no doubt; `grid` and `block` as `8x1x1`; `input_dims`, the shapes that
@@ -83,7 +85,7 @@ def _grouped(chosen: Selection, keys: tuple[str, ...]) -> pl.DataFrame:
     clipped = chosen.activities.with_columns(chosen.clipped_ns())
     grouped = (
         clipped.with_columns(
-            blocks_per_sm=_blocks_per_sm(chosen.trace, chosen.device),
+            blocks_per_sm=_blocks_per_sm(chosen.trace, chosen.device, clipped),
             **{k: _key(chosen.trace, clipped, k) for k in keys},
         )
         .group_by(keys)
@@ -125,12 +127,19 @@ def _weighted(column: str) -> pl.Expr:
     return ((value * weight).sum() / weight.filter(value.is_not_null()).sum()).fill_nan(None)
 
 
-def _blocks_per_sm(trace: Trace, device: int | None) -> pl.Expr:
+def _blocks_per_sm(
+    trace: Trace, device: int | None, activities: pl.DataFrame
+) -> pl.Series | pl.Expr:
+    """Return blocks / multiprocessors; null where the grid is unknown, or counts threads."""
     processors = multiprocessors(trace, device)
     if processors is None:
         return pl.lit(None, pl.Float64)
+    launch = activities["launch"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    calls = nesting.gathered(trace.launches["name"], launch).cast(pl.String)
     x, y, z = (pl.col("grid").arr.get(i).cast(pl.Int64) for i in range(3))
-    return x * y * z / processors
+    blocks = x * y * z
+    known = (blocks > 0) & (calls != IN_THREADS).fill_null(value=True)
+    return activities.select(pl.when(known).then(blocks / processors)).to_series()
 
 
 def multiprocessors(trace: Trace, device: int | None) -> int | None:
