@@ -30,10 +30,10 @@ def trace(tmp_path):
         write(
             tmp_path,
             [
-                kernel("gemm", (0, 20)),
+                kernel("gemm", 0, 20),
                 copy(PINNED, 10, 20, bytes=3000),
                 copy(PINNED, 16, 20, stream=9, bytes=1000),
-                copy(PINNED, (40, 4)),
+                copy(PINNED, 40, 4),
                 copy(PAGEABLE, 42, 8, stream=9, bytes=800),
                 copy("Memset (Device)", 60, 1, cat="gpu_memset", bytes=512),
             ],
@@ -124,7 +124,7 @@ def test_a_launch_is_no_copy(tmp_path):
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     ("path", "way", "memory", "count_and_bytes"),
-    [  # counts and bytes as `find` gives them in the files
+    [  # as counted in the files, by SQL and by JSON
         ("nsys/cloverleaf_a100_schema3.13.sqlite", "HtoD", "pageable", (254, 225_065_752)),
         ("tracelens/h100_owlv2_large_inference.json.gz", "DtoH", "pageable", (55, 146_418_600)),
         ("tracelens/mi300_xdit_sd3.5_inference.json.gz", "DtoH", None, (1, 6_291_456)),
