@@ -68,8 +68,20 @@ SUBJECTS = {
     ],
     "Kernels and operators": [
         "workbench.analysis.kernels:kernels",
+        "workbench.analysis.kernels:multiprocessors",
+        "workbench.analysis.dtypes:of_activities",
         "workbench.analysis.ops:ops",
         "workbench.analysis.subtree",
+    ],
+    "Launches, queue, waits and copies": [
+        "workbench.analysis.pairs:with_calls",
+        "workbench.analysis.launches:launches",
+        "workbench.analysis.launches:delays",
+        "workbench.analysis.queue:queue_depth",
+        "workbench.analysis.queue:queue",
+        "workbench.analysis.syncs:sync_calls",
+        "workbench.analysis.syncs:syncs",
+        "workbench.analysis.copies:copies",
     ],
     "Communication": [
         "workbench.trace.collectives:mark",

@@ -64,6 +64,14 @@ def test_sort_top_and_columns(trace):
     assert text == "name,count\ngemm,1\n"
 
 
+def test_grouping_by_other_columns(trace):
+    text = run(trace, "kernels", "--window", "all", "--by", "family", "--columns", "family,count",
+               "--csv")  # fmt: skip
+    assert text == "family,count\ngemm,1\nelementwise,1\n"
+    rows = json.loads(run(trace, "ops", "--by", "name,input_dims", "--json"))["rows"]
+    assert list(rows[0])[:3] == ["rank", "name", "input_dims"]
+
+
 def test_a_table_with_the_name_of_an_analysis(trace):
     rows = json.loads(run(trace, "table:ops", "--json"))["rows"]
     assert rows[0]["name"] == "aten::mm"
@@ -84,7 +92,11 @@ def test_parquet(trace, tmp_path):
         (["kernels", "--columns", "name,x"], "no column named 'x'"),
         (["ops", "--device", "0"], "ops does not take --device"),
         (["activities", "--window", "all"], "does not take --window"),
-        (["launches", "--device", "0"], "has no device"),
+        (["table:launches", "--device", "0"], "has no device"),
+        (["kernels", "--by", "familly"], "did you mean family"),
+        (["kernels", "--by", ","], "must be a column to group by"),
+        (["steps", "--by", "name"], "does not take --by"),
+        (["activities", "--by", "name"], "does not take --by"),
         (["steps", "--step", "x"], "is not A:B"),
         (["steps", "--step", "5:3"], "did you mean 3:5"),
         (["kernels", "--top", "-1"], "no count of rows"),

@@ -14,14 +14,18 @@ from workbench.version import __version__
 if TYPE_CHECKING:
     from workbench.analysis.breakdown import breakdown
     from workbench.analysis.collectives import collectives
+    from workbench.analysis.copies import copies
     from workbench.analysis.groups import groups
     from workbench.analysis.kernels import kernels
+    from workbench.analysis.launches import delays, launches
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
+    from workbench.analysis.queue import queue, queue_depth
     from workbench.analysis.roofline import roofline
     from workbench.analysis.step_times import step_times
     from workbench.analysis.steps import steps
     from workbench.analysis.summary import summary
+    from workbench.analysis.syncs import sync_calls, syncs
     from workbench.analysis.trust import trust
     from workbench.capture import CapturePlan, Run, record
     from workbench.panels.explorer import Explorer
@@ -40,17 +44,24 @@ _HOME = {
     "Trace": "workbench.trace.core",
     "breakdown": "workbench.analysis.breakdown",
     "collectives": "workbench.analysis.collectives",
+    "copies": "workbench.analysis.copies",
+    "delays": "workbench.analysis.launches",
     "exposed": "workbench.analysis.overlap",
     "groups": "workbench.analysis.groups",
     "kernels": "workbench.analysis.kernels",
+    "launches": "workbench.analysis.launches",
     "open": "workbench.trace.open:open_source",
     "ops": "workbench.analysis.ops",
     "overlap": "workbench.analysis.overlap",
+    "queue": "workbench.analysis.queue",
+    "queue_depth": "workbench.analysis.queue",
     "record": "workbench.capture",
     "roofline": "workbench.analysis.roofline",
     "step_times": "workbench.analysis.step_times",
     "steps": "workbench.analysis.steps",
     "summary": "workbench.analysis.summary",
+    "sync_calls": "workbench.analysis.syncs",
+    "syncs": "workbench.analysis.syncs",
     "trust": "workbench.analysis.trust",
 }
 __all__ = [
@@ -64,17 +75,24 @@ __all__ = [
     "__version__",
     "breakdown",
     "collectives",
+    "copies",
+    "delays",
     "exposed",
     "groups",
     "kernels",
+    "launches",
     "open",
     "ops",
     "overlap",
+    "queue",
+    "queue_depth",
     "record",
     "roofline",
     "step_times",
     "steps",
     "summary",
+    "sync_calls",
+    "syncs",
     "trust",
 ]
 

@@ -8,27 +8,21 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.errors import CaptureError, UsageError, WorkbenchError
+from workbench.errors import UsageError, WorkbenchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import polars as pl
 
-    from workbench.capture import CapturePlan, Progress, Run
     from workbench.trace.core import Job, Trace
 
 _INTERRUPTED = 130
 _USAGE = 2
-_MS = 1e3
 # Typer may carry its own copy of click: its exceptions are reached through what it exports.
 _ClickError: Any = typer.BadParameter.__mro__[2]
 
@@ -126,6 +120,7 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
 ) -> None:
     """Run a workload, or --script FILE -- ARGS, under the profiler; print its run folder."""
     from workbench.capture import CapturePlan
+    from workbench.recording import follow
     from workbench.workloads import split_settings
 
     plan = CapturePlan(
@@ -148,7 +143,7 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
         out=out,
         runs_dir=runs_dir,
     )
-    _record(plan)
+    follow(plan)
 
 
 @app.command()
@@ -222,6 +217,9 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
     step: Annotated[str | None, typer.Option(metavar="A:B", help="Only steps A to B.")] = None,
     rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
     device: Annotated[int | None, typer.Option(help="Only this device.")] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Group kernels or ops by these columns.")
+    ] = None,
     top: Annotated[int | None, typer.Option(help="Only the first N rows.")] = None,
     sort: Annotated[str | None, typer.Option(help="Sort by this column.")] = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
@@ -232,8 +230,9 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
 ) -> None:
     """Print an analysis or a table of a recording.
 
-    Analyses: summary, breakdown, steps, kernels, ops, overlap, exposed, collectives, roofline.
-    Tables: activities, launches, ranges, frames, memory, counters, problems, table:ops,
+    Analyses: summary, breakdown, steps, kernels, ops, overlap, exposed, collectives,
+    launches, delays, queue, queue_depth, syncs, sync_calls, copies, roofline.
+    Tables: activities, ranges, frames, memory, counters, problems, table:launches, table:ops,
     table:steps, table:collectives.
     """
     from workbench import show as shown
@@ -245,6 +244,7 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
         step=shown.step_range(step) if step is not None else None,
         rank=rank,
         device=device,
+        by=None if by is None else shown.names_in(by),
     )
     found = shown.frame(opened, name, choice)
     table = shown.arrange(found, top=top, sort=sort, columns=columns)
@@ -410,56 +410,6 @@ def _workload(subject: list[str] | None, script: Path | None) -> str | None:
             "a parameter is changed with --set KEY=VALUE."
         )
     return subject[0]
-
-
-def _record(plan: CapturePlan) -> None:
-    from workbench.capture import record as start
-
-    run = start(plan, on_event=_print_progress)
-    with _ends_as_interrupts():
-        status = _wait(run)
-    if status == "cancelled":
-        typer.echo(f"workbench: {run.error} What there is lies in {run.path}.", err=True)
-        raise typer.Exit(_INTERRUPTED)
-    if status == "failed":
-        raise CaptureError(f"{run.error} [log: {run.path / 'log.txt'}]")
-    typer.echo(run.path)
-
-
-@contextmanager
-def _ends_as_interrupts() -> Iterator[None]:
-    """Treat a closed terminal and SIGTERM like Ctrl-C, so that the run is cancelled cleanly."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
-
-
-def _wait(run: Run) -> str:
-    """Wait for the run; Ctrl-C cancels it, a second one ends it by force."""
-    while run.status == "running":
-        try:
-            run.wait()
-        except KeyboardInterrupt:
-            typer.echo("cancelling; once more ends it by force", err=True)
-            run.cancel()
-    return run.status
-
-
-def _print_progress(progress: Progress) -> None:
-    if progress.rank or progress.phase in ("done", "failed", "cancelled"):
-        return
-    parts = [f"{progress.phase:<8}"]
-    if progress.step is not None:
-        parts.append(f"{progress.step}/{progress.of}")
-    if progress.seconds is not None:
-        parts.append(f"{_MS * progress.seconds:.4g} ms")
-    if progress.message is not None:
-        parts.append(progress.message)
-    typer.echo("  ".join(parts), err=True)
 
 
 # ---- entry --------------------------------------------------------------------------------

@@ -20,7 +20,13 @@ from workbench.trace import schema
 from workbench.trace.core import Job, Source
 
 TABLE = "table:"
-_FLAGS = {"window": "--window", "step": "--step", "rank": "--rank", "device": "--device"}
+_FLAGS = {
+    "window": "--window",
+    "step": "--step",
+    "rank": "--rank",
+    "device": "--device",
+    "by": "--by",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +37,8 @@ class Choice:
     step: tuple[int, int] | None = None
     rank: int | None = None
     device: int | None = None
+    by: tuple[str, ...] | None = None
+    """Columns to group by."""
 
     def given(self) -> dict[str, Any]:
         """Return the options that were given."""
@@ -89,7 +97,9 @@ def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
     """Return what stands beside a name's rows: the source, the window, coverage for a roofline."""
     options = choice.given()
     window = options.get("window", "steps")
-    meta = summary.meta(source, window=window, rank=choice.rank, device=choice.device)
+    meta: dict[str, Any] = summary.meta(
+        source, window=window, rank=choice.rank, device=choice.device
+    )
     if name == "roofline":
         covered = importlib.import_module(ANALYSES[name]).coverage(source, **options)
         meta["coverage"] = covered.to_dicts()
@@ -114,7 +124,7 @@ def brief(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(source: Source, table: str, choice: Choice) -> pl.DataFrame:
-    for option in ("window", "step"):
+    for option in ("window", "step", "by"):
         if option in choice.given():
             raise UsageError(f"The table {table} does not take {_FLAGS[option]}; leave it out.")
     found = source.table(table) if isinstance(source, Job) else getattr(source.ranks[0], table)
@@ -142,13 +152,18 @@ def arrange(
             raise UsageError(f"--top {top} is no count of rows; give 0 or more.")
         found = found.head(min(top, found.height))
     if columns is not None:
-        wanted = list(dict.fromkeys(c.strip() for c in columns.split(",") if c.strip()))
+        wanted = list(names_in(columns))
         if not wanted:
             raise UsageError("--columns names no column; give some, as in --columns name,count.")
         for column in wanted:
             _known(found, column)
         found = found.select(wanted)
     return found
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Read `A,B`; a name that comes again counts once."""
+    return tuple(dict.fromkeys(c.strip() for c in text.split(",") if c.strip()))
 
 
 def _known(found: pl.DataFrame, column: str) -> None:

@@ -182,6 +182,15 @@ def test_kernel_whose_launch_was_not_recorded(case):
     assert names(orphans) == ["orphan"]
     note = problem(trace, "launch_missing")
     assert (note["count"], note["first_example"]) == (want["kernels_without_launch"], "orphan")
+    over_time = wb.queue_depth(trace)
+    for stream in (None, 7):
+        mine = over_time.filter(pl.col("stream").eq_missing(stream))
+        assert [list(row) for row in mine.select("t_ns", "depth").rows()] == want["series"]
+        assert (mine["depth"].max(), mine["depth"].min()) == (want["max"], want["min"])
+    queue = wb.queue(trace)
+    assert set(queue["max_depth"]) == {want["max"]}
+    assert set(queue["without_launch"]) == {want["kernels_without_launch"]}
+    assert set(queue["inverted"]) == {0}
 
 
 def test_kernel_that_begins_before_its_launch(case):
@@ -190,6 +199,16 @@ def test_kernel_that_begins_before_its_launch(case):
     note = problem(trace, "clock_inversion")
     assert note["count"] == want["negative_delays"]
     assert "3000 ns before" in note["first_example"]
+    delays = wb.delays(trace)
+    valid = delays.filter(pl.col("reason").is_null())
+    assert valid["call_to_start_ns"].to_list() == want["delay_from_launch_start_ns_valid"]
+    assert valid["queue_ns"].to_list() == want["delay_from_launch_end_ns_valid"]
+    inverted = delays.filter(pl.col("reason") == "clock_inversion")
+    assert inverted.select("queue_ns", "call_to_start_ns").rows() == [(None, None)]
+    row = wb.launches(trace).row(0, named=True)
+    assert row["inverted"] == want["negative_delays"]
+    # the inverted pair is in no mean
+    assert row["queue_mean_ns"] == want["delay_from_launch_end_ns_valid"][0]
 
 
 def test_graph_replay(case):
@@ -405,8 +424,6 @@ def test_the_same_work_from_a_graph(case, corpus):
 
 LATER = {
     "K22": "counts of gaps above a threshold: the analysis of idle time",
-    "K24": "the series of queue depth: the analysis of the queue",
-    "K25": "delays from launch to start: the analysis of the queue",
     "K56": "the sentence on fewer launches and same work: the comparison of two traces",
 }
 """What these cases ask beyond the values above, and which analysis it waits for."""

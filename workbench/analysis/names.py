@@ -14,5 +14,12 @@ ANALYSES = {
     "exposed": "workbench.analysis.overlap",
     "groups": "workbench.analysis.groups",
     "collectives": "workbench.analysis.collectives",
+    "launches": "workbench.analysis.launches",
+    "delays": "workbench.analysis.launches",
+    "queue": "workbench.analysis.queue",
+    "queue_depth": "workbench.analysis.queue",
+    "syncs": "workbench.analysis.syncs",
+    "sync_calls": "workbench.analysis.syncs",
+    "copies": "workbench.analysis.copies",
     "roofline": "workbench.analysis.roofline",
 }

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
+from workbench.trace.schema import COPY_KINDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -46,6 +48,12 @@ def _domain(*domains: str) -> Callable[[Trace], bool]:
     return present
 
 
+def _sized(trace: Trace) -> bool:
+    """Say whether some copy has a size, or there is none to have one."""
+    copies = trace.activities.filter(pl.col("kind").is_in(COPY_KINDS))
+    return not copies.height or copies["bytes"].count() > 0
+
+
 NEEDS: Mapping[str, Need] = {
     "activity": Need(
         lambda trace: bool(trace.activities.height),
@@ -61,6 +69,16 @@ NEEDS: Mapping[str, Need] = {
         _some("activities", "launch"),
         "no activity is tied to the call that launched it",
         "record with the runtime calls on (ProfilerActivity.CPU beside CUDA)",
+    ),
+    "calls": Need(
+        lambda trace: bool(trace.launches.height),
+        "no runtime calls are recorded",
+        "record with the runtime calls on (ProfilerActivity.CPU beside CUDA)",
+    ),
+    "copy sizes": Need(
+        _sized,
+        "copies have no sizes, so their bandwidth is unknown",
+        "record with a profiler that writes bytes",
     ),
     "ops": Need(
         lambda trace: bool(trace.ops.height),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import polars as pl
 
 from workbench import intervals
-from workbench.analysis import subtree
+from workbench.analysis import columns, subtree
 from workbench.analysis.window import Range, Selection, own_time, select, spans
 from workbench.intervals import Times
+from workbench.trace import schema
 from workbench.trace.core import Source, Trace
 
-SCHEMA = {
+BY = ("name", "phase", "module", "input_dims", "input_types", "input_strides")
+KEYS: dict[str, Any] = dict.fromkeys(BY, pl.String()) | {"phase": schema.PHASE}
+SCHEMA: dict[str, Any] = {
     "rank": pl.Int32(),
     "name": pl.String(),
     "calls": pl.Int64(),
@@ -30,6 +36,7 @@ def ops(
     step: tuple[int, int] | None = None,
     rank: int | None = None,
     within: Range | None = None,
+    by: Sequence[str] = ("name",),
 ) -> pl.DataFrame:
     """Return a row for each (rank, operator name), by self device time.
 
@@ -37,11 +44,13 @@ def ops(
     `total_device_ns` includes those of its descendants, so only self times may be added up.
     Operators are those of the window's steps (by launching step), all when it has none.
     `device_share` is of the sum of self device times. `within` clips device times to a range of
-    the source's time, and keeps the operators that start in it or have device time there.
+    the source's time, and keeps the operators that start in it or have device time there. `by`
+    groups by other columns of the operators, some of `BY`, as in `("name", "input_dims")`.
 
     In an execution graph (`meta.timed` is false) only calls and recorded durations are known: those
     of host nodes count as host time, those of device nodes as device time; the rest is null.
     """
+    keys = columns.chosen(by, BY)
     frames = []
     timed = any(t.meta.timed for t in source.ranks)
     found = select(source, window=window, step=step if timed else None)
@@ -50,19 +59,28 @@ def ops(
         if rank is not None and trace.meta.rank != rank:
             continue
         if not trace.meta.timed:
-            frames.append(_untimed(trace, step))
+            frames.append(_untimed(trace, step, keys))
         elif chosen or step is None:
-            frames.append(_by_name(trace, chosen, own_time(trace, source, within)))
-    return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
+            frames.append(_grouped(trace, chosen, own_time(trace, source, within), keys))
+    return pl.concat(frames) if frames else pl.DataFrame(schema=_schema(keys))
 
 
-def _untimed(trace: Trace, step: tuple[int, int] | None) -> pl.DataFrame:
+def _schema(keys: tuple[str, ...]) -> dict[str, Any]:
+    rest = {n: t for n, t in SCHEMA.items() if n not in {"rank", *BY}}
+    return {"rank": SCHEMA["rank"], **{k: KEYS[k] for k in keys}, **rest}
+
+
+def _columns(keys: tuple[str, ...]) -> list[pl.Expr]:
+    return [pl.col(k).cast(KEYS[k]) for k in keys]
+
+
+def _untimed(trace: Trace, step: tuple[int, int] | None, keys: tuple[str, ...]) -> pl.DataFrame:
     """Count the nodes of an execution graph, and add up what durations it has."""
     frame = trace.ops if step is None else trace.ops.filter(pl.col("step").is_between(*step))
     on_device = pl.col("thread").is_null()
     known = pl.col("dur_ns").is_not_null()
     host, device = ~on_device & known, on_device & known
-    grouped = frame.group_by(pl.col("name").cast(pl.String)).agg(
+    grouped = frame.group_by(_columns(keys)).agg(
         calls=pl.len(),
         self_device_ns=pl.when(device.any()).then(pl.col("dur_ns").filter(device).sum()),
         total_host_ns=pl.when(host.any()).then(pl.col("dur_ns").filter(host).sum()),
@@ -73,10 +91,10 @@ def _untimed(trace: Trace, step: tuple[int, int] | None) -> pl.DataFrame:
         device_share=pl.col("self_device_ns") / pl.col("self_device_ns").sum(),
         self_host_ns=pl.lit(None, pl.Int64),
     )
-    order = ("self_device_ns", "total_host_ns", "calls", "name")
-    descending = [True, True, True, False]
+    order = ("self_device_ns", "total_host_ns", "calls", *keys)
+    descending = [True, True, True, *[False] * len(keys)]
     return made.sort(order, descending=descending, nulls_last=True).select(
-        pl.col(n).cast(t) for n, t in SCHEMA.items()
+        pl.col(n).cast(t) for n, t in _schema(keys).items()
     )
 
 
@@ -99,7 +117,9 @@ def _clip(activities: pl.DataFrame, within: Range) -> pl.DataFrame:
     return clipped.filter(pl.col("dur_ns") > 0)
 
 
-def _by_name(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.DataFrame:
+def _grouped(
+    trace: Trace, chosen: list[Selection], within: Range | None, keys: tuple[str, ...]
+) -> pl.DataFrame:
     own, total = device_times(trace, within)
     frame = trace.ops.with_columns(own=pl.Series(own), total=pl.Series(total))
     if within is not None:
@@ -109,7 +129,7 @@ def _by_name(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.
     if numbers:
         frame = frame.filter(pl.col("step").is_in(numbers))
     grouped = (
-        frame.group_by(pl.col("name").cast(pl.String))
+        frame.group_by(_columns(keys))
         .agg(
             calls=pl.len(),
             self_device_ns=pl.col("own").sum(),
@@ -117,9 +137,11 @@ def _by_name(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.
             self_host_ns=pl.col("self_ns").sum(),
             total_host_ns=pl.col("dur_ns").sum(),
         )
-        .sort("self_device_ns", "self_host_ns", "name", descending=[True, True, False])
+        .sort(
+            "self_device_ns", "self_host_ns", *keys, descending=[True, True, *[False] * len(keys)]
+        )
     )
     share = (pl.col("self_device_ns") / pl.col("self_device_ns").sum()).fill_nan(None)
     return grouped.with_columns(
         rank=pl.lit(trace.meta.rank, pl.Int32()), device_share=share
-    ).select(pl.col(n).cast(t) for n, t in SCHEMA.items())
+    ).select(pl.col(n).cast(t) for n, t in _schema(keys).items())

@@ -47,6 +47,8 @@ class Hardware:
     memory_bytes_per_s: float | None
     cache_bytes: float | None
     boost_mhz: float | None
+    multiprocessors: int | None
+    """Streaming multiprocessors (NVIDIA) or compute units (AMD)."""
     source: str
     verified: str
     notes: str
@@ -116,6 +118,7 @@ def _part(row: dict[str, str]) -> Hardware:
         memory_bytes_per_s=_scaled(row["memory_gb_per_s"], GIGA),
         cache_bytes=_scaled(row["l2_mb"], MEGA),
         boost_mhz=_scaled(row["boost_mhz"], 1),
+        multiprocessors=int(row["multiprocessors"]) if row["multiprocessors"] else None,
         source=row["source"],
         verified=row["verified"],
         notes=row["notes"],
