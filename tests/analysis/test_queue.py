@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tinytrace import call, kernel, op, step, write
 
 import workbench as wb
-from workbench.analysis.queue import NO_PAIRS
+from workbench.analysis.queue import FULL, NO_PAIRS
 from workbench.trace.synthetic import SyntheticSpec, generate
 
 US = 1000
@@ -190,6 +190,23 @@ def test_every_maker_s_queue(corpus, path):
     device = frame.filter(pl.col("stream").is_null())
     assert device["max_depth"].min() > 0
     assert wb.queue_depth(trace, window="all")["depth"].min() == 0
+
+
+@pytest.mark.corpus
+def test_a_v100_whose_calls_block_on_a_full_queue(corpus):
+    # its depth never reaches 1,024, and yet calls that find 1,020 take twenty times as long
+    trace = wb.open(corpus / "traces/hta/ns_resolution_resnet_ddp_v100.json.gz")
+    row = wb.queue(trace, window="all").row(0, named=True)
+    assert row["max_depth"] == 1022
+    assert row["full_share"] == pytest.approx(0.5988, abs=1e-4)
+    calls = trace.launches.filter(pl.col("kind") == "launch").sort("start_ns")
+    depth = wb.queue_depth(trace, window="all").filter(pl.col("stream").is_null())
+    found = calls.select("start_ns", call_ns="dur_ns").join_asof(
+        depth.select("t_ns", "depth"), left_on="start_ns", right_on="t_ns"
+    )
+    blocked = found.filter(pl.col("depth") >= FULL)["call_ns"].mean()
+    free = found.filter(pl.col("depth") < FULL)["call_ns"].mean()
+    assert blocked > 10 * free
 
 
 @pytest.mark.corpus

@@ -24,8 +24,8 @@ _KERNEL_TASKS = re.compile(r"AI_?CORE|AI_?VECTOR|AIV|MIX_AI|AI_?CPU|AIC|DSA")
 _COPIES = ("MEMCPY_ASYNC",)
 _WHOLE_COLLECTIVE = re.compile(r"^hcom_|AllReduce|AllGather|ReduceScatter|AlltoAll|Broadcast")
 _GPU = re.compile(r"GPU ?(\d{1,4})")
-_COPY_NAME = re.compile(r"Copy|Memcpy", re.IGNORECASE)
-_SET_NAME = re.compile(r"Fill|Memset", re.IGNORECASE)
+_COPY_NAME = re.compile(r"^(Copy(Host|Device)To(Host|Device)|(hip)?memcpy)", re.IGNORECASE)
+_SET_NAME = re.compile(r"^(FillBuffer|(hip)?memset)", re.IGNORECASE)
 _CALL = re.compile(r"^(hip|hsa_|cuda|cu)[A-Z]")
 _SUMMARY = "Overlap Analysis"
 
