@@ -84,6 +84,14 @@ SUBJECTS = {
         "workbench.costs.attention",
         "workbench.costs.ceilings",
     ],
+    "Other tools' rules": [
+        "workbench.analysis.definitions:definitions",
+        "workbench.analysis.rules.hta",
+        "workbench.analysis.rules.tracelens",
+        "workbench.analysis.rules.tensorboard",
+        "workbench.analysis.rules.nsight",
+    ],
+    "Comparison": ["workbench.analysis.compare", "workbench.analysis.compare:compare"],
     "Overhead of profiling": ["workbench.capture.overhead"],
 }
 

@@ -38,6 +38,8 @@ PUBLIC_NAMES = {
     "__version__",
     "breakdown",
     "collectives",
+    "compare",
+    "definitions",
     "exposed",
     "kernels",
     "open",
@@ -51,6 +53,7 @@ PUBLIC_NAMES = {
 VERBS = {
     "cache",
     "ceilings",
+    "compare",
     "doctor",
     "export",
     "lab",

@@ -14,6 +14,8 @@ from workbench.version import __version__
 if TYPE_CHECKING:
     from workbench.analysis.breakdown import breakdown
     from workbench.analysis.collectives import collectives
+    from workbench.analysis.compare import compare
+    from workbench.analysis.definitions import definitions
     from workbench.analysis.kernels import kernels
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
@@ -37,6 +39,8 @@ _HOME = {
     "Trace": "workbench.trace.core",
     "breakdown": "workbench.analysis.breakdown",
     "collectives": "workbench.analysis.collectives",
+    "compare": "workbench.analysis.compare",
+    "definitions": "workbench.analysis.definitions",
     "exposed": "workbench.analysis.overlap",
     "kernels": "workbench.analysis.kernels",
     "open": "workbench.trace.open:open_source",
@@ -58,6 +62,8 @@ __all__ = [
     "__version__",
     "breakdown",
     "collectives",
+    "compare",
+    "definitions",
     "exposed",
     "kernels",
     "open",

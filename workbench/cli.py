@@ -232,7 +232,8 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
 ) -> None:
     """Print an analysis or a table of a recording.
 
-    Analyses: summary, breakdown, steps, kernels, ops, overlap, exposed, collectives, roofline.
+    Analyses: summary, breakdown, steps, kernels, ops, overlap, exposed, collectives, roofline,
+    definitions.
     Tables: activities, launches, ranges, frames, memory, counters, problems, table:ops,
     table:steps, table:collectives.
     """
@@ -253,6 +254,25 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
     if not (as_json or out):
         about = shown.brief(about)
     print_table(table, meta=about, problems=problems, as_json=as_json, as_csv=as_csv, out=out)
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="The recording before.")],
+    b: Annotated[Path, typer.Argument(help="The recording after.")],
+    *,
+    step: Annotated[str | None, typer.Option(metavar="A:B", help="Only steps A to B.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
+    kind: Annotated[str | None, typer.Option(help="part, family, operator, kernel, host.")] = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """Print what changed from A to B, in parts that add up to the change of the step."""
+    from workbench.comparison import compared
+
+    found, meta = compared(a, b, step=step, rank=rank, kind=kind)
+    print_table(found, meta=meta, as_json=as_json, as_csv=as_csv, out=out)
 
 
 @app.command()

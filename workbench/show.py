@@ -30,6 +30,7 @@ ANALYSES = {
     "exposed": "workbench.analysis.overlap",
     "collectives": "workbench.analysis.collectives",
     "roofline": "workbench.analysis.roofline",
+    "definitions": "workbench.analysis.definitions",
 }
 TABLE = "table:"
 _FLAGS = {"window": "--window", "step": "--step", "rank": "--rank", "device": "--device"}
