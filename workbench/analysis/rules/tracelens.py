@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from workbench.analysis.rules import account
 from workbench.analysis.rules.account import Account, Events, Stage, View
-from workbench.trace.core import Trace
+from workbench.trace.core import Source, Trace
 
 _COPY_KERNEL = (
     r"^(MEMORY_COPY_(HOST_TO_DEVICE|DEVICE_TO_HOST|DEVICE_TO_DEVICE)"
@@ -57,6 +57,39 @@ def timeline(trace: Trace, *, recomputed: bool | None = None) -> dict[str, int]:
         found = found.filter(again if recomputed else ~again)
     named = account.as_events(found).sorted_as(sorts(found))
     return account.read(account.painted(named, named.span), MEASURES)
+
+
+def collectives(source: Source) -> pl.DataFrame:
+    """Return TraceLens' view of collectives across ranks, a row a rank and collective.
+
+    A collective is the same on two ranks by process group and by its place in order of start,
+    whatever its sequence number. `wait_ns` = latest start - own start, on clocks as recorded;
+    `skew_in_start_ns` and `skew_in_end_ns` are the largest differences; `latency_ns` is the
+    shortest duration. `algorithm_gib_per_s` = bytes / latency, in 2^30 bytes though printed as GB.
+    """
+    frames = [
+        trace.collectives.sort("start_ns", maintain_order=True).select(
+            pl.col("group").cast(pl.String),
+            "bytes",
+            "dur_ns",
+            rank=pl.lit(trace.meta.rank, pl.Int32()),
+            index=pl.int_range(pl.len()).over("group"),
+            start_ns=pl.col("start_ns") + trace.meta.origin_ns - source.origin_ns,
+        )
+        for trace in source.ranks
+    ]
+    same = ("group", "index")
+    start, end = pl.col("start_ns"), pl.col("start_ns") + pl.col("dur_ns")
+    latency = pl.col("dur_ns").min().over(same)
+    return pl.concat(frames).select(
+        *same,
+        "rank",
+        wait_ns=start.max().over(same) - start,
+        skew_in_start_ns=start.max().over(same) - start.min().over(same),
+        skew_in_end_ns=end.max().over(same) - end.min().over(same),
+        latency_ns=latency,
+        algorithm_gib_per_s=pl.col("bytes") / 2**30 / (latency / 1e9),
+    )
 
 
 def accounts(view: View) -> list[Account]:
