@@ -212,11 +212,11 @@ def reclassed(old: Events, new: Events, names: pl.Series) -> str:
     """Say how many events get another sort by their names, with the longest such event's name."""
     other = np.flatnonzero(old.sort != new.sort)
     if not len(other):
-        return "classes by name"
+        return "classes go by name"
     longest = other[np.argmax((old.end - old.start)[other])]
     told = str(names[int(longest)])[:60]
     return (
-        f"by their names {len(other)} activities are something else "
+        f"classes go by name, which changes {len(other)} of {len(old.sort)} activities "
         f"({told}: {SORTS[new.sort[longest]]}, not {SORTS[old.sort[longest]]})"
     )
 

@@ -184,14 +184,16 @@ def accounts(view: View) -> list[Account]:
     lost = view.activities.height - early.height
     if lost:
         left = account.as_events(early)
-        why = "launched in the last step, without a launch record or without a stream"
-        stages.append(_stage(f"{lost} activities {why} are left out", left))
+        why = "what the last step launched, or what has no launch record or stream, is left out"
+        stages.append(_stage(f"{why} ({lost} of {view.activities.height} activities)", left))
     found = pl.concat([_kept(trace, view.activities), _waits(trace)])
     raw = Events(*spans(found), sorts(found["name"]))
     waits = found.height - early.height
     if waits:
         left = raw.sorted_as(np.concatenate((left.sort, raw.sort[early.height :])))
-        stages.append(_stage(f"{waits} synchronisation events on a stream count as busy", left))
+        stages.append(
+            _stage(f"synchronisation events on a stream count as busy ({waits} of them)", left)
+        )
     stages.append(_stage(account.reclassed(left, raw, found["name"]), raw))
     end = raw
     if rounds(trace):

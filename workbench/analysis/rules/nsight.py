@@ -38,7 +38,10 @@ def gaps(view: View, longer_than_ns: int = GAP_NS) -> Account:
     busy = intervals.union(view.events.start, view.events.end)
     between = busy.start[1:] - busy.end[:-1]
     long = between > longer_than_ns
-    why = f"{len(between) - long.sum()} gaps of at most {longer_than_ns / 1e6:g} ms are left out"
+    why = (
+        f"gaps of at most {longer_than_ns / 1e6:g} ms are left out "
+        f"({len(between) - long.sum()} of {len(between)})"
+    )
     stages.append(Stage(why, {"idle": int(between[long].sum())}))
     return Account("nsight gpu_gaps", view.device, stages, _span(view.events))
 

@@ -99,12 +99,13 @@ def accounts(view: View) -> list[Account]:
     left = account.as_events(found)
     lost = view.activities.height - found.height
     if lost:
-        stages.append(_stage(f"{lost} activities that no flow links to a call are left out", left))
+        why = f"what no flow links to a call is left out ({lost} of {view.activities.height})"
+        stages.append(_stage(why, left))
     without_sets = left.sorted_as(
         np.where(left.sort == account.SET, np.int8(account.COMPUTE), left.sort)
     )
     sets = int((left.sort == account.SET).sum())
-    stages.append(_stage(f"{sets} sets count as compute", without_sets))
+    stages.append(_stage(f"sets count as compute ({sets} of them)", without_sets))
     named = left.sorted_as(sorts(found))
     stages.append(_stage(account.reclassed(without_sets, named, found["name"]), named))
     return [Account("tracelens", view.device, stages, {"window": stages[-1].values["window"]})]
