@@ -44,7 +44,7 @@ class _Totals(NamedTuple):
     """Rows of one kind: time and count per step by name."""
 
     ns: dict[str, int]
-    count: dict[str, float]
+    counts: dict[str, float]
 
 
 def compare(
@@ -152,8 +152,8 @@ def _row(kind: str, name: str, a: _Totals, b: _Totals, change: int) -> dict[str,
         "b_ns": b_ns,
         "difference_ns": b_ns - a_ns,
         "share_of_change": (b_ns - a_ns) / change + 0.0 if change and is_device else None,
-        "a_count": a.count.get(name, 0),
-        "b_count": b.count.get(name, 0),
+        "a_count": a.counts.get(name, 0),
+        "b_count": b.counts.get(name, 0),
     }
 
 
@@ -173,7 +173,11 @@ def _measured(side: Side) -> dict[str, _Totals]:
             "busy": _rounded(window, n) - found["part"].ns[IDLE],
             LAUNCH_CALLS: _rounded(int(launches["dur_ns"].sum()), n),
         },
-        {_name(side): n, "busy": activities["counts"].sum() / n, LAUNCH_CALLS: launches.height / n},
+        {
+            _name(side): n,
+            "busy": int(activities["counts"].sum()) / n,
+            LAUNCH_CALLS: launches.height / n,
+        },
     )
     by_name = host.group_by("name").agg(pl.col("dur_ns").sum(), count=pl.len())
     found["host"] = _Totals(

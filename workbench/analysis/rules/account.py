@@ -155,7 +155,8 @@ class View:
     def ours(self) -> Times:
         """How long each combination ran in our windows, added up over devices."""
         each = [painted(as_events(s.activities), s.inside) for s in self.chosen]
-        return np.sum(each, axis=0)
+        total: Times = np.sum(each, axis=0)
+        return total
 
     def start(self, measures: tuple[str, ...]) -> list[Stage]:
         """Return our figures, and those over the whole recording as one timeline."""

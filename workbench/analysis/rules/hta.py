@@ -203,7 +203,7 @@ def accounts(view: View) -> list[Account]:
                       strict=True))  # fmt: skip
     stages.append(Stage("times are rounded to whole microseconds, starts up and ends down", theirs))
     wholes = {"window": parts.kernel_time_ns, "overlap": communication}
-    stops = dict.fromkeys(MEASURES[:4], why) if (why := stops_because(end)) else {}
+    stops = dict.fromkeys(MEASURES[:4], reason) if (reason := stops_because(end)) else {}
     return [Account("hta", view.device, stages, wholes, _idle_classes(view), stops)]
 
 
