@@ -362,3 +362,26 @@ def test_hta_finds_the_plain_unions_where_nothing_is_rounded(rows):
     assert parts.kernel_time_ns == plain["window"]
     assert (parts.idle_ns, parts.compute_ns) == (plain["idle"], plain["compute"])
     assert (both, communication) == (plain["overlap"], plain["communication"])
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hta/nccl_args_resnet_a100_rank0_of_2",
+        "tracelens/mi300_resnet_ddp_act_checkpoint_rank0_of_8",
+        "nsys/nsys_ai_mfu_2gpu_before",
+        "hta/mtia_inference_rank0",
+        "ascend_npu/pytorch_level1_rank0_trace_view",
+    ],
+)
+def test_recordings_of_all_makers_are_accounted_for(corpus, name):
+    frame = wb.definitions(wb.open(next((corpus / "traces").glob(f"{name}.*"))))
+    assert set(frame["tool"]) == {
+        "hta", "tracelens", "tensorboard", "tensorboard gpu_utilization", "nsight gpu_gaps",
+        "nsight gpu_time_util", "nsight cuda_gpu_kern_sum", "nsight nccl_gpu_overlap", "nsys-ai",
+    }  # fmt: skip
+    known = frame.drop_nulls(["difference_ns", "reason"])
+    assert known.height > 5
+    for r in known.iter_rows(named=True):
+        assert sum(moved(r["reason"])) == r["difference_ns"], r

@@ -158,11 +158,16 @@ class View:
         total: Times = np.sum(each, axis=0)
         return total
 
+    @cached_property
+    def whole(self) -> Times:
+        """How long each combination ran in the whole recording, as one timeline."""
+        return painted(self.events, self.events.span)
+
     def start(self, measures: tuple[str, ...]) -> list[Stage]:
         """Return our figures, and those over the whole recording as one timeline."""
         return [
             Stage("", read(self.ours, measures)),
-            Stage(self._whole(), read(painted(self.events, self.events.span), measures)),
+            Stage(self._whole(), read(self.whole, measures)),
         ]
 
     def _whole(self) -> str:
@@ -177,6 +182,8 @@ class View:
 
     def each_device(self) -> list[View]:
         """Return one view for each device."""
+        if len(self.chosen) == 1:
+            return [self]
         return [View(self.trace, (s,)) for s in self.chosen]
 
 

@@ -131,7 +131,11 @@ def idle(trace: Trace) -> pl.DataFrame:
     host_wait: the call that launched the next work began after the last work had ended. Else
     kernel_wait below 30 us (and for negative gaps, where work overlaps), else other.
     """
-    frame = gpu_events(trace).filter(~pl.col("is_sync"))
+    return _idle(trace, gpu_events(trace))
+
+
+def _idle(trace: Trace, frame: pl.DataFrame) -> pl.DataFrame:
+    frame = frame.filter(~pl.col("is_sync"))
     start, end = spans(frame)
     call = frame["call_ns"]
     if rounds(trace):
@@ -204,7 +208,7 @@ def accounts(view: View) -> list[Account]:
     stages.append(Stage("times are rounded to whole microseconds, starts up and ends down", theirs))
     wholes = {"window": parts.kernel_time_ns, "overlap": communication}
     stops = dict.fromkeys(MEASURES[:4], reason) if (reason := stops_because(end)) else {}
-    return [Account("hta", view.device, stages, wholes, _idle_classes(view), stops)]
+    return [Account("hta", view.device, stages, wholes, _idle_classes(trace, found), stops)]
 
 
 def stops_because(found: Events) -> str | None:
@@ -218,9 +222,9 @@ def stops_because(found: Events) -> str | None:
     return f"it stops with an AssertionError: rounding turned {inside_out} events inside out"
 
 
-def _idle_classes(view: View) -> dict[str, tuple[int, str]]:
+def _idle_classes(trace: Trace, frame: pl.DataFrame) -> dict[str, tuple[int, str]]:
     """Add up the classes of all streams; they have no counterpart, for none looks at a device."""
-    found = idle(view.trace)
+    found = _idle(trace, frame)
     streams = found["stream"].n_unique()
     why = (
         f"gaps on each of {streams} stream{'s' if streams != 1 else ''} are added up, also while "
