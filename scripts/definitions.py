@@ -106,6 +106,14 @@ SUBJECTS = {
         "workbench.analysis.needs",
         "workbench.analysis.trust:trust",
     ],
+    "Other tools' rules": [
+        "workbench.analysis.definitions:definitions",
+        "workbench.analysis.rules.hta",
+        "workbench.analysis.rules.tracelens",
+        "workbench.analysis.rules.tensorboard",
+        "workbench.analysis.rules.nsight",
+    ],
+    "Comparison": ["workbench.analysis.compare", "workbench.analysis.compare:compare"],
     "Overhead of profiling": ["workbench.capture.overhead"],
 }
 

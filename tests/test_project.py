@@ -38,7 +38,9 @@ PUBLIC_NAMES = {
     "__version__",
     "breakdown",
     "collectives",
+    "compare",
     "copies",
+    "definitions",
     "delays",
     "exposed",
     "groups",
@@ -61,6 +63,7 @@ PUBLIC_NAMES = {
 VERBS = {
     "cache",
     "ceilings",
+    "compare",
     "doctor",
     "export",
     "lab",

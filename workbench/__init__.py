@@ -14,7 +14,9 @@ from workbench.version import __version__
 if TYPE_CHECKING:
     from workbench.analysis.breakdown import breakdown
     from workbench.analysis.collectives import collectives
+    from workbench.analysis.compare import compare
     from workbench.analysis.copies import copies
+    from workbench.analysis.definitions import definitions
     from workbench.analysis.groups import groups
     from workbench.analysis.kernels import kernels
     from workbench.analysis.launches import delays, launches
@@ -44,7 +46,9 @@ _HOME = {
     "Trace": "workbench.trace.core",
     "breakdown": "workbench.analysis.breakdown",
     "collectives": "workbench.analysis.collectives",
+    "compare": "workbench.analysis.compare",
     "copies": "workbench.analysis.copies",
+    "definitions": "workbench.analysis.definitions",
     "delays": "workbench.analysis.launches",
     "exposed": "workbench.analysis.overlap",
     "groups": "workbench.analysis.groups",
@@ -75,7 +79,9 @@ __all__ = [
     "__version__",
     "breakdown",
     "collectives",
+    "compare",
     "copies",
+    "definitions",
     "delays",
     "exposed",
     "groups",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from workbench.analysis.names import ANALYSES
 from workbench.errors import UsageError, WorkbenchError
 
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+SHOW = f"""Print an analysis or a table of a recording.
+
+Analyses: {", ".join(ANALYSES)}.
+
+Tables: activities, launches, ops, ranges, steps, collectives, frames, memory, segments, counters,
+dependencies, problems; one that shares its name with an analysis is table:NAME.
+"""
 
 # ---- options that verbs share -------------------------------------------------------------
 # A verb that prints a table takes `as_json: AsJson = False, as_csv: AsCsv = False,
@@ -205,7 +214,7 @@ def workloads(
     print_table(table, meta={"workload": name}, as_json=as_json, as_csv=as_csv, out=out)
 
 
-@app.command()
+@app.command(help=SHOW)
 def show(  # noqa: PLR0917 - typer reads the order of arguments from the signature
     source: Annotated[
         Path, typer.Argument(help="A run folder, a trace file or a folder of ranks.")
@@ -228,13 +237,7 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
     as_csv: AsCsv = False,
     out: OutFile = None,
 ) -> None:
-    """Print an analysis or a table of a recording.
-
-    Analyses: summary, breakdown, steps, kernels, ops, overlap, exposed, collectives,
-    launches, delays, queue, queue_depth, syncs, sync_calls, copies, roofline.
-    Tables: activities, ranges, frames, memory, counters, problems, table:launches, table:ops,
-    table:steps, table:collectives.
-    """
+    """Print an analysis or a table of a recording; its help names them all (`SHOW`)."""
     from workbench import show as shown
     from workbench.trace.open import open_source
 
@@ -253,6 +256,25 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
     if not (as_json or out):
         about = shown.brief(about)
     print_table(table, meta=about, problems=problems, as_json=as_json, as_csv=as_csv, out=out)
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="The recording before.")],
+    b: Annotated[Path, typer.Argument(help="The recording after.")],
+    *,
+    step: Annotated[str | None, typer.Option(metavar="A:B", help="Only steps A to B.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
+    kind: Annotated[str | None, typer.Option(help="part, family, operator, kernel, host.")] = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """Print what changed from A to B, in parts that add up to the change of the step."""
+    from workbench.comparison import compared
+
+    found, meta = compared(a, b, step=step, rank=rank, kind=kind)
+    print_table(found, meta=meta, as_json=as_json, as_csv=as_csv, out=out)
 
 
 @app.command()

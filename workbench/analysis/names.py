@@ -22,4 +22,5 @@ ANALYSES = {
     "sync_calls": "workbench.analysis.syncs",
     "copies": "workbench.analysis.copies",
     "roofline": "workbench.analysis.roofline",
+    "definitions": "workbench.analysis.definitions",
 }
