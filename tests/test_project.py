@@ -73,8 +73,9 @@ TABLES = {
     "collectives": "id activity name requested group group_size members seq dtype in_elements "
     "out_elements bytes start_ns dur_ns",
     "frames": "id parent name module thread start_ns dur_ns",
-    "memory": "t_ns device address bytes total_allocated total_reserved op category",
-    "segments": "device address bytes allocated active requested stream kind pool is_expandable",
+    "memory": "t_ns device address bytes total_allocated total_reserved op category site",
+    "segments": "device address bytes allocated active requested largest_free stream kind pool "
+    "is_expandable",
     "counters": "t_ns device name value unit",
     "dependencies": "op depends_on kind",
     "problems": "code count first_example effect",
