@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Any
 from workbench.version import __version__
 
 if TYPE_CHECKING:
+    from workbench.analysis.allocator import allocator, allocator_causes
     from workbench.analysis.breakdown import breakdown
     from workbench.analysis.collectives import collectives
+    from workbench.analysis.fragmentation import fragmentation
     from workbench.analysis.kernels import kernels
+    from workbench.analysis.memory import memory
+    from workbench.analysis.memory_peak import memory_peak
+    from workbench.analysis.memory_timeline import memory_timeline
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
     from workbench.analysis.roofline import roofline
@@ -35,10 +40,16 @@ _HOME = {
     "Run": "workbench.capture",
     "Timeline": "workbench.views.timeline",
     "Trace": "workbench.trace.core",
+    "allocator": "workbench.analysis.allocator",
+    "allocator_causes": "workbench.analysis.allocator",
     "breakdown": "workbench.analysis.breakdown",
     "collectives": "workbench.analysis.collectives",
     "exposed": "workbench.analysis.overlap",
+    "fragmentation": "workbench.analysis.fragmentation",
     "kernels": "workbench.analysis.kernels",
+    "memory": "workbench.analysis.memory",
+    "memory_peak": "workbench.analysis.memory_peak",
+    "memory_timeline": "workbench.analysis.memory_timeline",
     "open": "workbench.trace.open:open_source",
     "ops": "workbench.analysis.ops",
     "overlap": "workbench.analysis.overlap",
@@ -56,10 +67,16 @@ __all__ = [
     "Timeline",
     "Trace",
     "__version__",
+    "allocator",
+    "allocator_causes",
     "breakdown",
     "collectives",
     "exposed",
+    "fragmentation",
     "kernels",
+    "memory",
+    "memory_peak",
+    "memory_timeline",
     "open",
     "ops",
     "overlap",

@@ -30,6 +30,12 @@ ANALYSES = {
     "exposed": "workbench.analysis.overlap",
     "collectives": "workbench.analysis.collectives",
     "roofline": "workbench.analysis.roofline",
+    "memory": "workbench.analysis.memory",
+    "memory_timeline": "workbench.analysis.memory_timeline",
+    "memory_peak": "workbench.analysis.memory_peak",
+    "allocator": "workbench.analysis.allocator",
+    "allocator_causes": "workbench.analysis.allocator",
+    "fragmentation": "workbench.analysis.fragmentation",
 }
 TABLE = "table:"
 _FLAGS = {"window": "--window", "step": "--step", "rank": "--rank", "device": "--device"}
@@ -72,7 +78,7 @@ def frame(source: Source, name: str, choice: Choice) -> pl.DataFrame:
 
 
 def _analysis(source: Source, name: str, choice: Choice) -> pl.DataFrame:
-    question: Callable[..., pl.DataFrame] = getattr(importlib.import_module(ANALYSES[name]), name)
+    question = _question(name)
     taken = inspect.signature(question).parameters
     for option in choice.given():
         if option not in taken:
@@ -84,11 +90,24 @@ def _analysis(source: Source, name: str, choice: Choice) -> pl.DataFrame:
     return question(source, **choice.given(), ceilings=recorded_here(source))
 
 
+def _question(name: str) -> Callable[..., pl.DataFrame]:
+    question: Callable[..., pl.DataFrame] = getattr(importlib.import_module(ANALYSES[name]), name)
+    return question
+
+
+def _window(name: str) -> str:
+    """Return the window that a name looks at when none is given."""
+    taken = inspect.signature(_question(name)).parameters if name in ANALYSES else {}
+    return str(taken["window"].default) if "window" in taken else "steps"
+
+
 def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
     """Return what stands beside a name's rows: the source, the window, coverage for a roofline."""
     options = choice.given()
-    window = options.get("window", "steps")
-    meta = summary.meta(source, window=window, rank=choice.rank, device=choice.device)
+    window = options.get("window", _window(name))
+    meta: dict[str, Any] = summary.meta(
+        source, window=window, rank=choice.rank, device=choice.device
+    )
     if name == "roofline":
         covered = importlib.import_module(ANALYSES[name]).coverage(source, **options)
         meta["coverage"] = covered.to_dicts()

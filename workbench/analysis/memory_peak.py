@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from workbench.analysis.pools import BEFORE, Peak, Pool, blocks, described, peak, pools

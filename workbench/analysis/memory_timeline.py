@@ -80,9 +80,7 @@ def memory_timeline(
         raise UsageError(f"points must be at least 1, not {points}.")
     frames = [
         _of_pool(pool, by, points, pool.trace.meta.origin_ns - source.origin_ns)
-        for pool in pools(
-            source, window=window, step=step, rank=rank, device=device, within=within
-        )
+        for pool in pools(source, window=window, step=step, rank=rank, device=device, within=within)
     ]
     return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
 
@@ -93,7 +91,9 @@ def _of_pool(pool: Pool, by: str, points: int | None, shift_ns: int) -> pl.DataF
     at = np.concatenate((pool.inside.start, pool.at[rows]))
     order = np.lexsort((after, at))
     after, at = after[order], at[order]
-    is_change = np.concatenate((np.zeros(len(begin), np.bool_), np.ones(len(rows), np.bool_)))[order]
+    is_change = np.concatenate((np.zeros(len(begin), np.bool_), np.ones(len(rows), np.bool_)))[
+        order
+    ]
     kept = _highest(at, pool.level_before(after), points)
     after, at, is_change = after[kept], at[kept], is_change[kept]
     frame = _moments(pool, after, at, is_change)

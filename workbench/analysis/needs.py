@@ -69,6 +69,11 @@ NEEDS: Mapping[str, Need] = {
         "no activity is tied to the call that launched it",
         "record with the runtime calls on (ProfilerActivity.CPU beside CUDA)",
     ),
+    "runtime calls": Need(
+        lambda trace: bool(trace.launches.height),
+        "no runtime calls are recorded",
+        "record with the runtime calls on (ProfilerActivity.CPU beside CUDA)",
+    ),
     "ops": Need(
         lambda trace: bool(trace.ops.height),
         "no operators are recorded",
@@ -135,7 +140,7 @@ NEEDS: Mapping[str, Need] = {
 
 def unmet(source: Source, needs: tuple[str, ...]) -> list[str]:
     """Return a sentence for each need that no rank of the source meets."""
-    found = []
+    found: list[str] = []
     for name in needs:
         need = NEEDS[name]
         if not any(need.present(trace) for trace in source.ranks):
