@@ -61,9 +61,10 @@ def allocator(
 
     Calls are the launches of kind `malloc` (cudaMalloc, cudaFree, hipMalloc, cudaHostAlloc, …) and
     cudaMemGetInfo. `op`, `outer_op`, `module`, `phase` and `frame` (Python function, no built-in)
-    are what ran on its thread when it began; null: none, or not recorded. `idle_ns` is how much of the call passed
-    while nothing ran on any device of the rank; null without device activity. `step` is the host
-    step that it begins in. The window is `host` by default, the complete host steps.
+    are what ran on its thread when it began; null: none, or not recorded. `idle_ns` is how much of
+    the call passed while nothing ran on any device of the rank; null without device activity.
+    `step` is the host step that it begins in. The window is `host` by default, the complete host
+    steps.
     """
     select(source, window=window, step=step, rank=rank, within=within)
     frames = [

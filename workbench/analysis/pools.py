@@ -142,10 +142,22 @@ def pools(
         for trace in source.ranks
         if rank is None or trace.meta.rank == rank
         for own in [own_time(trace, source, within)]
-        for number in trace.memory["device"].unique().sort(nulls_last=True).to_list()
+        for recorded, number in _numbers(trace).items()
         if device is None or number == device
-        for rows in [trace.memory.filter(pl.col("device").eq_missing(number))]
+        for rows in [trace.memory.filter(pl.col("device").eq_missing(recorded))]
     ]
+
+
+def _numbers(trace: Trace) -> dict[int | None, int | None]:
+    """Return the device of each device of the memory table, host memory last.
+
+    ROCm counts the devices that a process sees for memory and all of the machine for activity, so
+    where each has one, and another number, both are the one of the activities.
+    """
+    recorded = trace.memory["device"].unique().sort(nulls_last=True).to_list()
+    held, ran = set(recorded) - {None}, set(trace.activities["device"].unique()) - {None}
+    same = dict(zip(held, ran, strict=True)) if len(held) == len(ran) == 1 else {}
+    return {number: same.get(number, number) for number in recorded}
 
 
 def inside(
