@@ -18,7 +18,8 @@ from workbench.trace.nesting import Rows
 
 NEEDS = ("memory",)
 BY = ("category", "phase")
-EARLIER, OUTSIDE = "before the recording", "outside operators"
+EARLIER, OUTSIDE, SINCE = "before the recording", "outside operators", "since then"
+"""What no phase is known of: from before; while no operator ran; without any operators recorded."""
 SCHEMA = {
     "rank": pl.Int32(),
     "device": pl.Int32(),
@@ -57,14 +58,15 @@ def memory_timeline(
 ) -> pl.DataFrame:
     """Return a row for each allocation and free, and for each category a row of its own.
 
-    - A row holds from its `t_ns` to the next row's; the first one is the window's begin.
+    - A row holds from its `t_ns` to the next row's, the last one to the window's end; the first one
+      is the window's begin.
       `change_bytes` is what came (or went, negative); several rows may share one time.
     - `allocated_bytes` is of the whole device, null when the recording has no totals;
       `above_start_bytes` = allocated - level at the window's begin is known all the same.
     - `by="category"`: `category_bytes` of each category, where the recording names them; else one
       series without a name. `by="phase"`: what is still allocated by the phase of the operator that
-      allocated it; `before the recording` is the rest of the total. Categories add up to
-      `allocated_bytes` at every row.
+      allocated it; `before the recording` is the rest of the total (`since then` is all else where
+      no operators are recorded). Categories add up to `allocated_bytes` at every row.
     - `op` made the change, in `phase` and host step `step`, while `running` ran on the device.
     - `points`: at most that many moments for each device. Time is cut into buckets of equal length
       and each keeps the row with the largest total, so peaks stay exact.
@@ -172,7 +174,8 @@ def _by_phase(pool: Pool) -> _Stack:
         change = np.zeros(pool.rows.height + 1, np.int64)
         np.add.at(change, found.row[mine], size[mine])
         np.subtract.at(change, found.end[mine], size[mine])
-        stack[OUTSIDE if name is None else name] = _sums(change[:-1])
+        unknown = OUTSIDE if pool.trace.ops.height else SINCE
+        stack[unknown if name is None else name] = _sums(change[:-1])
     stack[EARLIER] = whole - sum(stack.values())
     return _Stack([*stack], np.array([*stack.values()]))
 
