@@ -156,7 +156,7 @@ def test_without_totals_and_addresses_changes_are_known(tmp_path):
         assert reason in row["reason"]
     points = wb.memory_timeline(trace)
     assert points["above_start_bytes"].to_list() == [0, 600, 900, 0]
-    assert points["allocated_bytes"].null_count() == points["category_bytes"].null_count() == 4
+    assert points["allocated_bytes"].null_count() == points["held_bytes"].null_count() == 4
     (peak,) = wb.memory_peak(trace).rows(named=True)
     assert (peak["bytes"], peak["share"]) == (None, None)
     assert "no addresses" in peak["reason"]
@@ -180,10 +180,8 @@ def test_the_timeline_row_by_row(trace):
 
 
 def test_the_timeline_by_phase(trace):
-    found = wb.memory_timeline(trace, device=0, by="phase").select(
-        "t_ns", "category", "category_bytes"
-    )
-    wide = found.pivot("category", index="t_ns", values="category_bytes")
+    found = wb.memory_timeline(trace, device=0, by="phase").select("t_ns", "category", "held_bytes")
+    wide = found.pivot("category", index="t_ns", values="held_bytes")
     named = wide.select("forward", "backward", "optimizer", timeline.OUTSIDE, timeline.EARLIER)
     # the free at 80 is of early memory; at 112 the 100 at address 32 are gone without a free,
     # and the total still holds them
@@ -390,6 +388,6 @@ def test_phases_add_up_to_the_total(events):
     series = found["category"].n_unique()
     moment = pl.Series("moment", range(found.height)) // series
     sums = found.group_by(moment, maintain_order=True).agg(
-        pl.col("category_bytes").sum(), pl.col("allocated_bytes").first()
+        pl.col("held_bytes").sum(), pl.col("allocated_bytes").first()
     )
-    assert sums["category_bytes"].to_list() == sums["allocated_bytes"].to_list()
+    assert sums["held_bytes"].to_list() == sums["allocated_bytes"].to_list()

@@ -28,7 +28,7 @@ RECORDED = [
 def test_sizes_that_the_source_of_the_timeline_asserts(corpus):
     found = wb.memory_timeline(wb.open(corpus / "traces/hta/memory_timeline.raw.json.gz"))
     last = found.group_by("t_ns", "category", maintain_order=True).last()
-    wide = last.sort("t_ns").pivot("category", index="t_ns", values="category_bytes")
+    wide = last.sort("t_ns").pivot("category", index="t_ns", values="held_bytes")
     # the source has one entry for what existed before and one for each time after it
     sizes = wide[744 - 1].select(*[c for c in CATEGORIES if c in wide.columns]).row(0, named=True)
     assert [sizes.get(c, 0) for c in CATEGORIES] == [
@@ -89,9 +89,9 @@ def test_groups_and_phases_add_up(corpus, name):
             | pl.col("category").is_null()
         ).with_columns(moment=pl.col("first").cum_sum().over("device"))
         both = moments.group_by("device", "moment").agg(
-            pl.col("category_bytes").sum(), pl.col("allocated_bytes").first()
+            pl.col("held_bytes").sum(), pl.col("allocated_bytes").first()
         )
-        assert (both["category_bytes"] == both["allocated_bytes"]).all()
+        assert (both["held_bytes"] == both["allocated_bytes"]).all()
         assert (
             series.group_by("device")
             .agg(pl.col("above_start_bytes").max())

@@ -20,7 +20,7 @@ def frame(*moments, **more):
                   "above_start_bytes": early + forward - 2 * MB, "phase": "forward",
                   "op": "aten::mm"} | more  # fmt: skip
         for label, size in ((EARLIER, early), ("forward", forward)):
-            rows.append(moment | {"category": label, "category_bytes": size})
+            rows.append(moment | {"category": label, "held_bytes": size})
     return pl.DataFrame(rows, schema=SCHEMA)
 
 
@@ -56,7 +56,7 @@ def test_the_first_device_is_drawn():
 
 def test_without_totals_changes_are_drawn():
     old = THREE.filter(pl.col("category") == "forward").with_columns(
-        allocated_bytes=None, category_bytes=None, category=None
+        allocated_bytes=None, held_bytes=None, category=None
     )
     assert memory.layers(old.cast(SCHEMA)).rows() == [
         ("allocated", 0.0, 0, 0), ("allocated", 5.0, 0, 3 * MB), ("allocated", 20.0, 0, 0),

@@ -27,7 +27,7 @@ SCHEMA = {
     "t_ns": pl.Int64(),
     "change_bytes": pl.Int64(),
     "category": pl.String(),
-    "category_bytes": pl.Int64(),
+    "held_bytes": pl.Int64(),
     "allocated_bytes": pl.Int64(),
     "above_start_bytes": pl.Int64(),
     "reserved_bytes": pl.Int64(),
@@ -59,14 +59,15 @@ def memory_timeline(
     """Return a row for each allocation and free, and for each category a row of its own.
 
     - A row holds from its `t_ns` to the next row's, the last one to the window's end; the first one
-      is the window's begin.
-      `change_bytes` is what came (or went, negative); several rows may share one time.
+      is the window's begin. `change_bytes` is what came (or went, negative); several rows may share
+      one time.
     - `allocated_bytes` is of the whole device, null when the recording has no totals;
       `above_start_bytes` = allocated - level at the window's begin is known all the same.
-    - `by="category"`: `category_bytes` of each category, where the recording names them; else one
-      series without a name. `by="phase"`: what is still allocated by the phase of the operator that
-      allocated it; `before the recording` is the rest of the total (`since then` is all else where
-      no operators are recorded). Categories add up to `allocated_bytes` at every row.
+    - `held_bytes` is what a `category` holds. With `by="category"` they are those that the
+      recording names; where it names none, one without a name holds all. With `by="phase"` they are
+      the phases of the operators that allocated what is still allocated; `before the recording` is
+      the rest of the total (`since then` is all else where no operators are recorded). Categories
+      add up to `allocated_bytes` at every row.
     - `op` made the change, in `phase` and host step `step`, while `running` ran on the device.
     - `points`: at most that many moments for each device. Time is cut into buckets of equal length
       and each keeps the row with the largest total, so peaks stay exact.
@@ -106,11 +107,11 @@ def _of_pool(pool: Pool, by: str, points: int | None, shift_ns: int) -> pl.DataF
         device=pl.lit(pool.device, pl.Int32),
         place=pl.lit(pool.place, pl.String),
         category=pl.Series(stack.names * len(at), dtype=pl.String),
-        category_bytes=pl.Series(stack.bytes[:, after].T.ravel()),
+        held_bytes=pl.Series(stack.bytes[:, after].T.ravel()),
         t_ns=pl.col("t_ns") + shift_ns,
     )
     if not pool.has_totals:
-        long = long.with_columns(allocated_bytes=None, category_bytes=None)
+        long = long.with_columns(allocated_bytes=None, held_bytes=None)
     return long.select(pl.col(n).cast(t) for n, t in SCHEMA.items())
 
 

@@ -58,8 +58,8 @@ def layers(frame: pl.DataFrame) -> pl.DataFrame:
     moments = _moments(frame)
     if moments.is_empty():
         return pl.DataFrame(schema=_LAYERS)
-    known = moments["category_bytes"].null_count() == 0
-    size = pl.col("category_bytes") if known else pl.col("above_start_bytes")
+    known = moments["held_bytes"].null_count() == 0
+    size = pl.col("held_bytes") if known else pl.col("above_start_bytes")
     label = pl.col("category").fill_null(ALLOCATED)
     rank = label.replace_strict(list(STACK), range(len(STACK)), default=len(STACK))
     stacked = (
