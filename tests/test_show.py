@@ -161,3 +161,13 @@ def test_odd_names_and_closed_streams_are_no_crash(tmp_path):
     assert rb"gr\xf6\xdfe\u2192" in done.stdout
     closed = ["sh", "-c", 'exec "$0" -c "$1" >&- 2>&-', sys.executable, code]
     assert subprocess.run(closed, check=False).returncode == 0
+
+
+def test_a_name_that_is_grouped_by_one_thing(trace):
+    plain = json.loads(run(trace, "memory_timeline", "--json"))
+    assert (
+        json.loads(run(trace, "memory_timeline", "--by", "phase", "--json"))["rows"]
+        == plain["rows"]
+    )
+    with pytest.raises(WorkbenchError, match="give --by one name"):
+        run(trace, "memory_timeline", "--by", "phase,category")

@@ -27,6 +27,15 @@ def kernel(name, ts, dur, correlation=0, *, stream=7, device=0, cat="kernel", **
             "dur": dur, "args": args}  # fmt: skip
 
 
+def allocation(ts, size, address, total, *, reserved=0, device=0, kind=1, tid=1):
+    """An allocation, or a free when the size is negative; kind: 0 host, 1 CUDA, 6 HIP."""
+    args = {"Bytes": size, "Addr": address, "Total Allocated": total, "Total Reserved": reserved,
+            "Device Type": kind, "Device Id": device}  # fmt: skip
+    known = {k: v for k, v in args.items() if v is not None}
+    return {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 9,
+            "tid": tid, "ts": ts, "args": known}  # fmt: skip
+
+
 def write(folder, events, name="t.json", **header):
     path = folder / name
     text = json.dumps({"schemaVersion": 1, **header, "traceEvents": events})

@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any
 from workbench.version import __version__
 
 if TYPE_CHECKING:
+    from workbench.analysis.allocator import allocator, allocator_causes
     from workbench.analysis.breakdown import breakdown
     from workbench.analysis.collectives import collectives
     from workbench.analysis.compare import compare
     from workbench.analysis.copies import copies
     from workbench.analysis.definitions import definitions
+    from workbench.analysis.fragmentation import fragmentation
     from workbench.analysis.groups import groups
     from workbench.analysis.kernels import kernels
     from workbench.analysis.launches import delays, launches
+    from workbench.analysis.memory import memory
+    from workbench.analysis.memory_peak import memory_peak
+    from workbench.analysis.memory_timeline import memory_timeline
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
     from workbench.analysis.queue import queue, queue_depth
@@ -44,6 +49,8 @@ _HOME = {
     "Run": "workbench.capture",
     "Timeline": "workbench.views.timeline",
     "Trace": "workbench.trace.core",
+    "allocator": "workbench.analysis.allocator",
+    "allocator_causes": "workbench.analysis.allocator",
     "breakdown": "workbench.analysis.breakdown",
     "collectives": "workbench.analysis.collectives",
     "compare": "workbench.analysis.compare",
@@ -51,9 +58,13 @@ _HOME = {
     "definitions": "workbench.analysis.definitions",
     "delays": "workbench.analysis.launches",
     "exposed": "workbench.analysis.overlap",
+    "fragmentation": "workbench.analysis.fragmentation",
     "groups": "workbench.analysis.groups",
     "kernels": "workbench.analysis.kernels",
     "launches": "workbench.analysis.launches",
+    "memory": "workbench.analysis.memory",
+    "memory_peak": "workbench.analysis.memory_peak",
+    "memory_timeline": "workbench.analysis.memory_timeline",
     "open": "workbench.trace.open:open_source",
     "ops": "workbench.analysis.ops",
     "overlap": "workbench.analysis.overlap",
@@ -77,6 +88,8 @@ __all__ = [
     "Timeline",
     "Trace",
     "__version__",
+    "allocator",
+    "allocator_causes",
     "breakdown",
     "collectives",
     "compare",
@@ -84,9 +97,13 @@ __all__ = [
     "definitions",
     "delays",
     "exposed",
+    "fragmentation",
     "groups",
     "kernels",
     "launches",
+    "memory",
+    "memory_peak",
+    "memory_timeline",
     "open",
     "ops",
     "overlap",

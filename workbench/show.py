@@ -68,13 +68,18 @@ def frame(source: Source, name: str, choice: Choice) -> pl.DataFrame:
 
 
 def _analysis(source: Source, name: str, choice: Choice) -> pl.DataFrame:
-    question: Callable[..., pl.DataFrame] = getattr(importlib.import_module(ANALYSES[name]), name)
+    question = _question(name)
     taken = inspect.signature(question).parameters
-    for option in choice.given():
+    options = choice.given()
+    for option in options:
         if option not in taken:
             raise UsageError(f"{name} does not take {_FLAGS[option]}; leave it out.")
+    if "by" in options and str(taken["by"].annotation).startswith("str"):
+        if len(options["by"]) != 1:
+            raise UsageError(f"{name} is grouped by one thing; give --by one name.")
+        (options["by"],) = options["by"]
     beside = {n: find(source) for n, find in _BESIDE.items() if n in taken}
-    return question(source, **choice.given(), **beside)
+    return question(source, **options, **beside)
 
 
 def _ceilings(source: Source) -> object:
@@ -93,10 +98,21 @@ _BESIDE: dict[str, Callable[[Source], object]] = {"ceilings": _ceilings, "overhe
 """What some analyses take besides the source, and where it is found."""
 
 
+def _question(name: str) -> Callable[..., pl.DataFrame]:
+    question: Callable[..., pl.DataFrame] = getattr(importlib.import_module(ANALYSES[name]), name)
+    return question
+
+
+def _window(name: str) -> str:
+    """Return the window that a name looks at when none is given."""
+    taken = inspect.signature(_question(name)).parameters if name in ANALYSES else {}
+    return str(taken["window"].default) if "window" in taken else "steps"
+
+
 def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
     """Return what stands beside a name's rows: the source, the window, coverage for a roofline."""
     options = choice.given()
-    window = options.get("window", "steps")
+    window = options.get("window", _window(name))
     meta: dict[str, Any] = summary.meta(
         source, window=window, rank=choice.rank, device=choice.device
     )

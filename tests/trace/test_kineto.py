@@ -6,7 +6,7 @@ import zipfile
 
 import polars as pl
 import pytest
-from tinytrace import call, kernel, mark, op, step, write
+from tinytrace import allocation, call, kernel, mark, op, step, write
 
 from workbench.errors import InputError
 from workbench.trace.open import open_source
@@ -60,6 +60,13 @@ def test_one_graph_launch_owns_all_its_kernels(tmp_path):
     )
     assert trace.launches["kind"].to_list() == ["graph_launch"]
     assert trace.activities["launch"].to_list() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("kind", "device"), [(0, None), (1, 0), (6, 0), (20, 0), ("x", None)])
+def test_memory_of_any_accelerator_is_its_own(tmp_path, kind, device):
+    # HIP's memory is of type 6: it counted as the host's, mixed with what the host allocates
+    trace = read(tmp_path, [op("aten::mm", 0, 10), allocation(5, 512, 4096, 512, kind=kind)])
+    assert trace.memory["device"].to_list() == [device]
 
 
 def test_device_steps_follow_the_launches(tmp_path):

@@ -76,8 +76,48 @@ def test_a_free_counts_once_and_totals_run_back_from_the_end(trace):
 
 def test_the_state_at_the_end(trace):
     assert trace.segments.rows() == [
-        (0, 4096, 2 * MIB, 1600, 1600, 1600, 3, "large", "[0,1]", False),
+        (0, 4096, 2 * MIB, 1600, 1600, 1600, None, 3, "large", "[0,1]", False),
     ]
+
+
+def frame(file, line=7, name="step"):
+    return {"filename": file, "line": line, "name": name}
+
+
+def test_the_largest_free_block_of_a_segment(tmp_path):
+    blocks = [{"size": size, "state": state} for size, state in (
+        (512, "active_allocated"), (1024, "inactive"), (4096, "active_pending_free"),
+        (2048, "inactive"))]  # fmt: skip
+    full = segment(blocks=blocks[:1])
+    trace = wb.open(snapshot(tmp_path, segments=[segment(blocks=blocks), full, segment()]))
+    assert trace.segments["largest_free"].to_list() == [2048, 0, None]
+
+
+def test_an_allocation_names_the_line_of_the_program_that_made_it(tmp_path):
+    inner = frame("/usr/lib/python3/site-packages/torch/nn/functional.py")
+    own, outer = frame("/src/model.py", 49, "forward"), frame("/src/train.py")
+    stacks = [
+        [frame("module.cpp"), inner, own, outer],
+        [inner],  # nothing but torch
+        [frame("module.cpp")],
+        [frame("/src/model.py", [1])],  # no line
+        None,
+    ]
+    events = [event("alloc", 1, t) | {"frames": s} for t, s in enumerate(stacks)]
+    events.append(event("free_requested", 1, 9) | {"frames": [own]})
+    sites = wb.open(snapshot(tmp_path, device_traces=[events])).memory["site"].to_list()
+    assert sites == [
+        "/src/model.py(49): forward",
+        "/usr/lib/python3/site-packages/torch/nn/functional.py(7): step",
+        *[None] * 4,
+    ]
+
+
+def test_a_long_name_that_every_event_uses_is_no_trap(tmp_path):
+    long = frame("x" * MIB + ".py")
+    events = [event("alloc", 1, t) | {"frames": [long]} for t in range(3)]
+    sites = wb.open(snapshot(tmp_path, device_traces=[events])).memory["site"]
+    assert sites.cast(pl.String).str.len_bytes().max() < 2000
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])

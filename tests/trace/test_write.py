@@ -392,7 +392,7 @@ ABOUT_DIFFERS = {
 }
 RENUMBERED = {"mi300_microbench_gemm_01_compute_few_tiles.json.gz": ["launches.correlation"]}
 """Its calls are tied to their work by external ids alone."""
-OTHER_FORMATS_LOSE = {"launches.correlation", "memory.category", "ranges.form"}
+OTHER_FORMATS_LOSE = {"launches.correlation", "memory.category", "memory.site", "ranges.form"}
 """Ids of several processes, and what the profiler's dialect has no word for."""
 SHIFTED = {"rpd_matmul_result.rpd"}
 """Its counters begin before its zero, which a reader of events takes as the zero."""

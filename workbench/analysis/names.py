@@ -21,6 +21,12 @@ ANALYSES = {
     "syncs": "workbench.analysis.syncs",
     "sync_calls": "workbench.analysis.syncs",
     "copies": "workbench.analysis.copies",
+    "memory": "workbench.analysis.memory",
+    "memory_timeline": "workbench.analysis.memory_timeline",
+    "memory_peak": "workbench.analysis.memory_peak",
+    "allocator": "workbench.analysis.allocator",
+    "allocator_causes": "workbench.analysis.allocator",
+    "fragmentation": "workbench.analysis.fragmentation",
     "roofline": "workbench.analysis.roofline",
     "definitions": "workbench.analysis.definitions",
 }

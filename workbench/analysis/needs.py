@@ -27,6 +27,13 @@ class Need(NamedTuple):
     """What is not there."""
     remedy: str
     """How to record it."""
+    codes: tuple[str, ...] = ()
+    """Problems of a recording whose effect says better why it is missing."""
+
+    def why(self, trace: Trace) -> str:
+        """Say in a sentence why a trace lacks it."""
+        told = trace.problems.filter(pl.col("code").is_in(self.codes))["effect"]
+        return "; ".join(told) or f"{self.missing}; {self.remedy}"
 
 
 def _some(table: str, column: str) -> Callable[[Trace], bool]:
@@ -124,6 +131,7 @@ NEEDS: Mapping[str, Need] = {
         lambda trace: bool(trace.memory.height),
         "no memory events are recorded",
         "record with profile_memory=True",
+        ("no_memory_events", "history_not_enabled"),
     ),
     "segments": Need(
         lambda trace: bool(trace.segments.height),
@@ -145,11 +153,11 @@ NEEDS: Mapping[str, Need] = {
 
 def unmet(source: Source, needs: tuple[str, ...]) -> list[str]:
     """Return a sentence for each need that no rank of the source meets."""
-    found = []
+    found: list[str] = []
     for name in needs:
         need = NEEDS[name]
         if not any(need.present(trace) for trace in source.ranks):
-            found.append(f"{need.missing}; {need.remedy}")
+            found += dict.fromkeys(need.why(trace) for trace in source.ranks)
     return found
 
 

@@ -101,7 +101,7 @@ def select(
     ------
     UsageError
         An unknown window, a range whose end lies before its start, or a rank, device or step that
-        the source does not have.
+        the source does not have (of a device, neither activity nor memory).
     """
     if window not in WINDOWS:
         raise unknown_name("window", window, WINDOWS)
@@ -130,7 +130,9 @@ def select(
 def _check(source: Source, *, rank: int | None, device: int | None) -> None:
     ranks = [t.meta.rank for t in source.ranks]
     of_rank = [t for t in source.ranks if rank is None or t.meta.rank == rank]
-    devices = sorted({d for t in of_rank for d in _devices(t) if d is not None})
+    held = [x["device"].unique().to_list() for t in of_rank for x in (t.memory, t.segments)]
+    found = [_devices(t) for t in of_rank] + held
+    devices = sorted({d for part in found for d in part if d is not None})
     if (rank is None or rank in ranks) and (device is None or device in devices):
         return
     raise UsageError(

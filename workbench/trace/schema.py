@@ -185,6 +185,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "total_reserved": Column(pl.Int64(), "reserved after it", UNKNOWN),
         "op": Column(ID, "operator running on that thread", "none"),
         "category": Column(NAME, "what the memory holds: parameter, activation, …", UNKNOWN),
+        "site": Column(NAME, "Python line that allocated it, as file(line): function", UNKNOWN),
     },
     "segments": {
         "device": Column(pl.Int32(), "accelerator index", UNKNOWN),
@@ -193,6 +194,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "allocated": Column(pl.Int64(), "bytes in use by the program", UNKNOWN),
         "active": Column(pl.Int64(), "bytes in use or waiting to be freed", UNKNOWN),
         "requested": Column(pl.Int64(), "bytes that the program asked for", UNKNOWN),
+        "largest_free": Column(pl.Int64(), "largest block that is not in use", UNKNOWN),
         "stream": Column(pl.Int64(), "stream it belongs to", UNKNOWN),
         "kind": Column(NAME, "large or small", UNKNOWN),
         "pool": Column(pl.String(), "JSON list: id of the private pool", UNKNOWN),

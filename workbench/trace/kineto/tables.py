@@ -25,8 +25,8 @@ from workbench.trace.problems import Problem
 
 MODULE = "nn.Module: "
 """How the profiler begins the name of a module's frame."""
-DEVICE_MEMORY = 1
-"""c10::DeviceType of CUDA and HIP in [memory] events; 0 is the host."""
+HOST_MEMORY = 0
+"""c10::DeviceType of the host in [memory] events; CUDA is 1, HIP 6, XPU 12, an NPU 20."""
 _IGNORED_PHASES = frozenset({"s", "f", "t", "i", "I", "M", "C", "B", "E"})
 """Flows, instants and what is read elsewhere."""
 NO_ARGS = Args()
@@ -303,7 +303,10 @@ class Builder:
     def _memory(self, events: Events, at: Times) -> pl.DataFrame:
         """Build allocations and frees; those without a size are left out."""
         args = [e.args or NO_ARGS for e in events]
-        on_device = [a.device_id if a.device_type == DEVICE_MEMORY else None for a in args]
+        on_device = [
+            a.device_id if isinstance(a.device_type, int) and a.device_type != HOST_MEMORY else None
+            for a in args
+        ]
         frame = pl.DataFrame(
             {
                 "t_ns": at,

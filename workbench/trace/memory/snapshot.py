@@ -5,6 +5,7 @@ The state at the end is `segments`; the history, when it was recorded, is `memor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,8 +29,11 @@ first, and a free_completed alone is of memory that had stopped before the histo
 RESERVED = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 _COLUMNS = {
     "device": pl.Int32(), "action": pl.String(), "address": pl.UInt64(), "size": pl.Int64(),
-    "time_us": pl.Int64(),
+    "time_us": pl.Int64(), "site": pl.String(),
 }  # fmt: skip
+_OF_TORCH = re.compile(r"(?:^|/)torch/")
+_LONGEST_NAME = 512
+"""A file may name one long text in every event, and each would be another copy."""
 _LATEST_US = 2**62 // NS_PER_US
 _MOST_BYTES = 2**50
 """A larger allocation is damage."""
@@ -122,11 +126,19 @@ def _segments(items: object) -> pl.DataFrame:
         address=_series(_ints(segments, "address"), pl.UInt64()),
         stream=_series(_ints(segments, "stream"), pl.Int64()),
         kind=pl.Series(_words(segments, "segment_type"), dtype=pl.String),
+        largest_free=_series([_largest_free(d.get("blocks")) for d in segments], pl.Int64()),
         pool=pl.Series([_pool(p) for p in pools], dtype=pl.String),
         is_expandable=pl.Series(expandable, dtype=pl.Boolean),
         **columns,
     )
     return made.filter(pl.col("bytes").is_between(0, _MOST_BYTES))
+
+
+def _largest_free(blocks: object) -> int | None:
+    """Return the size of the largest inactive block; null without a list of blocks."""
+    found = _dicts(blocks)
+    sizes = _ints((b for b in found if b.get("state") == "inactive"), "size")
+    return max((s for s in sizes if s is not None), default=0) if found else None
 
 
 def _pool(value: object) -> str | None:
@@ -153,9 +165,37 @@ def _events(traces: object, most: int) -> pl.DataFrame:
                 address=_series(_ints(events, "addr"), pl.UInt64()),
                 size=_series(_ints(events, "size"), pl.Int64()),
                 time_us=_series(_ints(events, "time_us"), pl.Int64()),
+                site=pl.Series(_sites(events), dtype=pl.String),
             )
         )
     return pl.concat([pl.DataFrame(schema=_COLUMNS), *parts])
+
+
+def _sites(events: list[dict[Any, Any]]) -> list[str | None]:
+    """Return the Python line that made each allocation, the program's own rather than torch's."""
+    seen: dict[int, str | None] = {}
+    sites = []
+    for event in events:
+        frames = event.get("frames") if event.get("action") == "alloc" else None
+        # many events may name one list, which is then looked through once
+        if id(frames) not in seen:
+            seen[id(frames)] = _site(frames)
+        sites.append(seen[id(frames)])
+    return sites
+
+
+def _site(frames: object) -> str | None:
+    """Return the innermost Python frame outside torch, else the innermost; null without one."""
+    first = None
+    for place in _dicts(frames):
+        file, line, name = place.get("filename"), place.get("line"), place.get("name")
+        if isinstance(file, str) and file.endswith(".py") and type(line) is int:
+            short = file[-_LONGEST_NAME:]
+            text = f"{short}({line}): {name[:_LONGEST_NAME] if isinstance(name, str) else '?'}"
+            if not _OF_TORCH.search(short):
+                return text
+            first = first or text
+    return first
 
 
 class _Deltas(NamedTuple):
@@ -192,6 +232,7 @@ def _memory(events: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
         "device",
         "address",
         "bytes",
+        "site",
         t_ns=pl.when(usable).then(pl.col("time_us") * NS_PER_US),
         total_allocated=pl.col("end_allocated") - later["bytes"],
         total_reserved=pl.col("end_reserved") - later["reserved"],
