@@ -97,10 +97,13 @@ def _of_rank(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.
             name=stacks.names[grouped["group"] % len(stacks.names)],
         )
         .with_columns(
-            host_share=(pl.col("self_host_ns") / pl.col("self_host_ns").sum().over("thread"))
-            .fill_nan(None)
+            host_share=(
+                pl.col("self_host_ns") / pl.col("self_host_ns").sum().over("thread")
+            ).fill_nan(None)
         )
-        .sort("self_host_ns", "total_host_ns", "thread", "name", descending=[True, True, False, False])
+        .sort(
+            "self_host_ns", "total_host_ns", "thread", "name", descending=[True, True, False, False]
+        )
         .select(pl.col(n).cast(t) for n, t in SCHEMA.items())
     )
 

@@ -199,9 +199,7 @@ def _places(tree: Tree, chosen: Selection, of_op: Rows) -> Rows:
     return place
 
 
-def _host_times(
-    tree: Tree, trace: Trace, chosen: list[Selection], within: Range | None
-) -> _Host:
+def _host_times(tree: Tree, trace: Trace, chosen: list[Selection], within: Range | None) -> _Host:
     keep = np.ones(len(tree.node), np.bool_)
     numbers = {k for s in chosen if s.steps is not None for k in s.steps}
     if numbers:

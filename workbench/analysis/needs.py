@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from workbench.analysis import calltree
+from workbench.analysis import calltree, compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -93,6 +93,11 @@ NEEDS: Mapping[str, Need] = {
         _some("ops", "sequence"),
         "no operator carries autograd's sequence number, so backward can't be told from forward",
         "record training steps with ProfilerActivity.CPU on",
+    ),
+    "compiled code": Need(
+        compiled.present,
+        "nothing that torch.compile made is recorded",
+        "compile the model, and record with ProfilerActivity.CPU beside CUDA",
     ),
     "frames": Need(
         lambda trace: bool(trace.frames.height),

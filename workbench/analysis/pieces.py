@@ -45,9 +45,7 @@ def filled(pieces: Pieces, group: NDArray[np.integer], groups: int) -> Times:
     """Return the length of the union of each group's pieces; `group` is by row, -1 for none."""
     mine = group[pieces.row].astype(np.int64)
     known = mine >= 0
-    return intervals.grouped_length(
-        mine[known], pieces.start[known], pieces.end[known], groups
-    )
+    return intervals.grouped_length(mine[known], pieces.start[known], pieces.end[known], groups)
 
 
 def launching(activities: pl.DataFrame, trace: Trace) -> tuple[NDArray[np.integer], Times]:

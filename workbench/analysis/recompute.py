@@ -81,12 +81,16 @@ def _of(chosen: Selection, host: pl.DataFrame) -> pl.DataFrame:
     )
     summed = by_op.select(pl.col("calls", "count", "host_ns").sum())
     busy = intervals.length(chosen.times())
-    return pl.concat([totals.hstack(summed), by_op], how="diagonal_relaxed").with_columns(
-        rank=pl.lit(chosen.rank, pl.Int32),
-        device=pl.lit(chosen.device, pl.Int32),
-        device_share=pl.col("device_ns") / (busy or None),
-        host_share=pl.col("host_ns") / (whole_host or None),
-    ).select(pl.col(n).cast(t) for n, t in SCHEMA.items())
+    return (
+        pl.concat([totals.hstack(summed), by_op], how="diagonal_relaxed")
+        .with_columns(
+            rank=pl.lit(chosen.rank, pl.Int32),
+            device=pl.lit(chosen.device, pl.Int32),
+            device_share=pl.col("device_ns") / (busy or None),
+            host_share=pl.col("host_ns") / (whole_host or None),
+        )
+        .select(pl.col(n).cast(t) for n, t in SCHEMA.items())
+    )
 
 
 def _union(chosen: Selection, kinds: tuple[str, ...]) -> int:
@@ -116,15 +120,19 @@ def _on_device(chosen: Selection) -> pl.DataFrame:
         .agg(count=pl.col("thing").n_unique())
     )
     parts = pieces.of(chosen)
-    return pl.DataFrame(
-        {
-            "op": names,
-            "place": np.arange(len(names)),
-            "device_ns": pieces.filled(parts, code, len(names)),
-            "kernel_ns": pieces.filled(parts, kernels, len(names)),
-        },
-        schema_overrides={"op": pl.String},
-    ).join(counts, on="place", how="left").drop("place")
+    return (
+        pl.DataFrame(
+            {
+                "op": names,
+                "place": np.arange(len(names)),
+                "device_ns": pieces.filled(parts, code, len(names)),
+                "kernel_ns": pieces.filled(parts, kernels, len(names)),
+            },
+            schema_overrides={"op": pl.String},
+        )
+        .join(counts, on="place", how="left")
+        .drop("place")
+    )
 
 
 def _on_host(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.DataFrame:

@@ -127,9 +127,7 @@ def modules(
     return gathered(names.cast(pl.Categorical()), row)
 
 
-def calls_around(
-    ops: Nested, partner: Rows, backward: NDArray[np.bool_], calls: Nested
-) -> Rows:
+def calls_around(ops: Nested, partner: Rows, backward: NDArray[np.bool_], calls: Nested) -> Rows:
     """Return the row of the call that each operator counts to by the rule of `modules`, or -1."""
     middle = ops.start + (ops.end - ops.start) // 2
     row = nesting.innermost(calls, ops.thread, ops.start, middle)
