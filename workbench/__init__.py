@@ -14,10 +14,16 @@ from workbench.version import __version__
 if TYPE_CHECKING:
     from workbench.analysis.breakdown import breakdown
     from workbench.analysis.collectives import collectives
+    from workbench.analysis.frames import frames
     from workbench.analysis.kernels import kernels
+    from workbench.analysis.modules import modules
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
+    from workbench.analysis.phases import phases
+    from workbench.analysis.recompute import recompute
+    from workbench.analysis.regions import regions
     from workbench.analysis.roofline import roofline
+    from workbench.analysis.sequences import sequences
     from workbench.analysis.steps import steps
     from workbench.analysis.summary import summary
     from workbench.capture import CapturePlan, Run, record
@@ -38,12 +44,18 @@ _HOME = {
     "breakdown": "workbench.analysis.breakdown",
     "collectives": "workbench.analysis.collectives",
     "exposed": "workbench.analysis.overlap",
+    "frames": "workbench.analysis.frames",
     "kernels": "workbench.analysis.kernels",
+    "modules": "workbench.analysis.modules",
     "open": "workbench.trace.open:open_source",
     "ops": "workbench.analysis.ops",
     "overlap": "workbench.analysis.overlap",
+    "phases": "workbench.analysis.phases",
+    "recompute": "workbench.analysis.recompute",
     "record": "workbench.capture",
+    "regions": "workbench.analysis.regions",
     "roofline": "workbench.analysis.roofline",
+    "sequences": "workbench.analysis.sequences",
     "steps": "workbench.analysis.steps",
     "summary": "workbench.analysis.summary",
 }
@@ -59,12 +71,18 @@ __all__ = [
     "breakdown",
     "collectives",
     "exposed",
+    "frames",
     "kernels",
+    "modules",
     "open",
     "ops",
     "overlap",
+    "phases",
+    "recompute",
     "record",
+    "regions",
     "roofline",
+    "sequences",
     "steps",
     "summary",
 ]

@@ -30,6 +30,12 @@ ANALYSES = {
     "exposed": "workbench.analysis.overlap",
     "collectives": "workbench.analysis.collectives",
     "roofline": "workbench.analysis.roofline",
+    "modules": "workbench.analysis.modules",
+    "phases": "workbench.analysis.phases",
+    "frames": "workbench.analysis.frames",
+    "sequences": "workbench.analysis.sequences",
+    "regions": "workbench.analysis.regions",
+    "recompute": "workbench.analysis.recompute",
 }
 TABLE = "table:"
 _FLAGS = {"window": "--window", "step": "--step", "rank": "--rank", "device": "--device"}

@@ -144,7 +144,7 @@ def _root(nodes: _Nodes, node: int) -> int:
 
 
 def _ordered(nodes: _Nodes, merged: list[int], calls: Nested, names: list[str], kind: str) -> Tree:
-    """Number the places depth first, siblings in order of their first call."""
+    """Put the places in depth-first order, siblings in order of their first call."""
     of_call = np.array(merged)[nodes.of_call]
     first = np.full(len(merged), np.iinfo(np.int64).max)
     np.minimum.at(first, of_call, calls.start)
@@ -152,7 +152,8 @@ def _ordered(nodes: _Nodes, merged: list[int], calls: Nested, names: list[str], 
     for node in np.argsort(first, kind="stable").tolist():
         if merged[node] == node:
             below.setdefault(nodes.parent[node], []).append(node)
-    number, order = np.full(len(merged), NONE), []
+    number = np.full(len(merged), NONE)
+    order: list[int] = []
     waiting = below.get(NONE, [])[::-1]
     while waiting:
         node = waiting.pop()

@@ -12,7 +12,7 @@ from workbench import intervals
 from workbench.analysis import pieces, subtree
 from workbench.analysis.window import Range, Selection, own_time, select, spans
 from workbench.intervals import Times
-from workbench.trace import nesting, steps
+from workbench.trace import nesting
 from workbench.trace.core import Source, Trace
 from workbench.trace.nesting import NONE, Axis, Nested, Rows
 
@@ -57,10 +57,11 @@ def frames(
     `self_host_ns` = duration less the union of the calls right below it, so the rows add up and
     `host_share` is of the thread's sum. What a C function does (an operator, a launch, a wait) is
     in it; `python_ns` = duration less the union of those calls and of the operators and runtime
-    calls that begin right in it: time in the interpreter, or in C code that isn't recorded. `total_host_ns` is the duration of the outermost calls
-    of the function alone, so recursion counts once. `device_ns` is the union of the activities
-    that were launched on the thread within one such call, added up over them; backward kernels are
-    launched by autograd's thread, below no Python call. Addresses of objects are left out of names.
+    calls that begin right in it: time in the interpreter, or in C code that isn't recorded.
+    `total_host_ns` is the duration of the function's outermost calls alone, so recursion counts
+    once. `device_ns` is the union of the activities launched on the thread within one such call,
+    clipped to the window, added up over the calls and devices; backward kernels are launched by
+    autograd's thread, mostly below no Python call. Addresses of objects are left out of names.
     """
     found = select(source, window=window, step=step, rank=rank, within=within)
     parts = []
@@ -75,7 +76,7 @@ def frames(
 def _of_rank(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.DataFrame:
     stacks = _stacks(trace.frames)
     nested = stacks.nested
-    keep = _begins_inside(trace, nested.start, chosen, within)
+    keep = pieces.begun(nested.start, chosen, within)
     dur = nested.end - nested.start
     inner = _children(nested)
     below = _summed(inner, inner.end - inner.start, len(dur))
@@ -155,19 +156,6 @@ def _in_order(thread: NDArray[np.integer], start: Times, end: Times) -> bool:
     return not bool((same & wrong).any())
 
 
-def _begins_inside(
-    trace: Trace, start: Times, chosen: list[Selection], within: Range | None
-) -> NDArray[np.bool_]:
-    keep = np.ones(len(start), np.bool_)
-    numbers = {k for s in chosen if s.steps is not None for k in s.steps}
-    if numbers:
-        step = steps.containing(trace.host_steps, start)
-        keep &= step.is_in(numbers).fill_null(value=False).to_numpy()
-    if within is not None:
-        keep &= (start >= within[0]) & (start < within[1])
-    return keep
-
-
 class _Children(NamedTuple):
     """What each call takes out of its caller: clipped to it, and less earlier overlapping ones."""
 
@@ -205,7 +193,9 @@ def _taken(trace: Trace, nested: Nested, inner: _Children) -> Times:
     of_op = np.append(callers[0], NONE)
     outer = [pieces.ids(trace.ops["parent"]), pieces.ids(trace.launches["op"])]
     owner = np.concatenate(callers)
-    start, end = (np.concatenate(x) for x in zip(spans(trace.ops), spans(trace.launches)))
+    start, end = (
+        np.concatenate(x) for x in zip(spans(trace.ops), spans(trace.launches), strict=True)
+    )
     # what an operator of the same call holds is part of it
     first = (owner != NONE) & (of_op[np.concatenate(outer)] != owner)
     owner, start = owner[first], start[first]
@@ -258,7 +248,7 @@ def _around(nested: Nested, owner: Rows) -> NDArray[np.bool_]:
     following = np.full(calls, calls - 1)
     following[owner] = owner
     following = np.minimum.accumulate(following[::-1])[::-1]
-    holds = nested.start[following] < nested.end
+    holds: NDArray[np.bool_] = nested.start[following] < nested.end
     holds &= nested.thread[following] == nested.thread
     holds[owner] = True
     while True:

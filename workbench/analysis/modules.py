@@ -12,7 +12,7 @@ from workbench.analysis import calltree, pieces, subtree
 from workbench.analysis.calltree import Tree
 from workbench.analysis.window import Range, Selection, own_time, select
 from workbench.intervals import Times
-from workbench.trace import nesting, partners, steps
+from workbench.trace import nesting, partners
 from workbench.trace.core import Source, Trace
 from workbench.trace.nesting import NONE, Nested, Rows
 
@@ -95,7 +95,7 @@ def _of_rank(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.
     if not tree.name:
         return pl.DataFrame(schema=SCHEMA)
     measured, busy = _device_times(tree, chosen)
-    host = _host_times(tree, trace, chosen, within)
+    host = _host_times(tree, chosen, within)
     path = tree.path
     listed = range(len(path))
     total_host = _added_up(tree.parent, host.own)
@@ -106,7 +106,7 @@ def _of_rank(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.
             "depth": [*nesting.depths(tree.parent).tolist(), 0],
             "parent": [*(path[p] if p != NONE else None for p in tree.parent.tolist()), None],
             "calls": [*host.calls.tolist(), None],
-            **{name: times for name, times in zip(DEVICE, measured, strict=True)},
+            **dict(zip(DEVICE, measured, strict=True)),
             "self_host_ns": [*host.own.tolist(), None],
             "total_host_ns": [*total_host.tolist(), None],
             "place": [*listed, None],
@@ -153,11 +153,10 @@ def _device_times(tree: Tree, chosen: list[Selection]) -> tuple[list[Times], int
         node = node[parts.row]
         back, again = phase == "backward", phase == "recomputation"
         every = np.ones(len(node), np.bool_)
-        sums[0] += intervals.grouped_length(
-            np.where(node == NONE, places, node), parts.start, parts.end, places + 1
-        )
-        for out, keep in zip(sums[1:], (every, ~back & ~again, back, again), strict=True):
-            out += _totals(tree.parent, node, parts, keep)
+        own = np.where(node == NONE, places, node)
+        sums[0] += intervals.grouped_length(own, parts.start, parts.end, places + 1)
+        for i, keep in enumerate((every, ~back & ~again, back, again), 1):
+            sums[i] += _totals(tree.parent, node, parts, keep)
     return sums, sum(intervals.length(s.times()) for s in chosen)
 
 
@@ -199,14 +198,8 @@ def _places(tree: Tree, chosen: Selection, of_op: Rows) -> Rows:
     return place
 
 
-def _host_times(tree: Tree, trace: Trace, chosen: list[Selection], within: Range | None) -> _Host:
-    keep = np.ones(len(tree.node), np.bool_)
-    numbers = {k for s in chosen if s.steps is not None for k in s.steps}
-    if numbers:
-        step = steps.containing(trace.host_steps, tree.calls.start)
-        keep &= step.is_in(numbers).fill_null(value=False).to_numpy()
-    if within is not None:
-        keep &= (tree.calls.start >= within[0]) & (tree.calls.start < within[1])
+def _host_times(tree: Tree, chosen: list[Selection], within: Range | None) -> _Host:
+    keep = pieces.begun(tree.calls.start, chosen, within)
     places, own = tree.node[keep], calltree.own_ns(tree.calls)[keep]
     calls = np.bincount(places, minlength=len(tree.name))
     host = np.zeros(len(tree.name), np.int64)

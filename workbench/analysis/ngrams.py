@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from workbench.intervals import Times
 from workbench.trace.nesting import Rows
 
+TWICE = 2
+
 
 class Gram(NamedTuple):
     """A run of `length` tokens and the positions where it was laid out."""
@@ -34,25 +36,26 @@ class _Grams(NamedTuple):
 def tiled(
     token: Rows, segment: Rows, weight: Times, *, length: tuple[int, int], most: int
 ) -> list[Gram]:
-    """Choose repeated runs that share no token, the heaviest first.
+    """Choose repeated runs that share no token, the heaviest first; at most `most`.
 
     `token` are names as numbers (-1: in no run), `segment` ascends and no run crosses one. A
     candidate is a run of `length[0]` to `length[1]` tokens that repeats and is maximal (each longer
     run around it repeats less often, or is too long), unless it is itself a shorter run repeated.
-    Again and again that candidate is taken whose occurrences, from left to right without overlap and
-    clear of tokens that are taken, weigh the most together and are two or more; of equal ones the
-    shorter run that begins first. At most `most` are returned.
+    Again and again that candidate is taken whose occurrences, from left to right without overlap
+    and clear of tokens that are taken, weigh the most together and are two or more; of equal ones
+    the shorter, then the one that begins first.
     """
     levels = _levels(token, segment, length[1])
     total = np.concatenate((np.zeros(1, np.int64), np.cumsum(weight)))
     waiting = [c for n in range(length[0], length[1] + 1) for c in _candidates(levels, n, total)]
     heapq.heapify(waiting)
-    free, chosen = np.ones(len(token), np.bool_), []
+    free = np.ones(len(token), np.bool_)
+    chosen: list[Gram] = []
     taken = np.zeros(len(token) + 1, np.int64)
     while waiting and len(chosen) < most:
         _, n, begin, gram = heapq.heappop(waiting)
         at = _apart(_occurrences(levels[n], gram), n, taken)
-        if len(at) < 2:
+        if len(at) < TWICE:
             continue
         heavy = (-int((total[at + n] - total[at]).sum()), n, begin, gram)
         if waiting and heavy > waiting[0]:
@@ -147,7 +150,7 @@ def _apart(at: Rows, n: int, taken: Rows) -> Rows:
     `taken` counts the taken tokens before each position.
     """
     at = at[taken[at + n] == taken[at]]
-    if len(at) < 2 or (np.diff(at) >= n).all():
+    if len(at) < TWICE or (np.diff(at) >= n).all():
         return at
     kept, after = [], 0
     for place in at.tolist():

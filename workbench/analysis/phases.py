@@ -80,7 +80,8 @@ class _Groups(NamedTuple):
     of_activity: Rows
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
+        """Return how many groups there are, a phase in a step each."""
         return len(self.steps) * CODES
 
 
@@ -89,14 +90,14 @@ def _of(
 ) -> pl.DataFrame:
     groups = _groups(chosen, by_step=by_step)
     parts = pieces.of(chosen)
-    sums = np.zeros(groups.count, np.int64)
+    sums = np.zeros(groups.size, np.int64)
     np.add.at(sums, groups.of_activity[parts.row], parts.end - parts.start)
     frame = pl.DataFrame(
         {
             "step": np.repeat(np.arange(len(groups.steps)), CODES),
             "phase": np.tile(np.arange(CODES), len(groups.steps)),
             "count": _counts(chosen, groups),
-            "busy_ns": pieces.filled(parts, groups.of_activity, groups.count),
+            "busy_ns": pieces.filled(parts, groups.of_activity, groups.size),
             "sum_ns": sums,
             "idle_ns": _idle(chosen, groups),
             "host_ns": _host_times(chosen, groups, host, within, by_step=by_step),
@@ -140,7 +141,7 @@ def _counts(chosen: Selection, groups: _Groups) -> Times:
         pl.Series(intervals.contains(chosen.inside, start))
     )
     by_group = counted.group_by("group").agg(n=pl.col("thing").n_unique())
-    found = np.zeros(groups.count, np.int64)
+    found = np.zeros(groups.size, np.int64)
     found[by_group["group"].to_numpy()] = by_group["n"].to_numpy()
     return found
 
@@ -154,8 +155,8 @@ def _idle(chosen: Selection, groups: _Groups) -> Times:
     place = np.searchsorted(start[order], gaps.end)
     row = np.append(order, NONE)[place]
     ends = (row != NONE) & (np.append(start, 0)[row] == gaps.end)
-    group = np.where(ends, np.append(groups.of_activity, 0)[row], groups.count - 1)
-    found = np.zeros(groups.count, np.int64)
+    group = np.where(ends, np.append(groups.of_activity, 0)[row], groups.size - 1)
+    found = np.zeros(groups.size, np.int64)
     np.add.at(found, group, gaps.end - gaps.start)
     return found
 
@@ -199,7 +200,7 @@ def _host_times(
     by_step: bool,
 ) -> list[int | None]:
     if host is None:
-        return [None] * groups.count
+        return [None] * groups.size
     marks = chosen.trace.host_steps
     found: list[int | None] = []
     for number in groups.steps:

@@ -9,8 +9,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench import intervals
-from workbench.analysis.window import Selection, spans
+from workbench.analysis.window import Range, Selection, spans
 from workbench.intervals import Intervals, Times
+from workbench.trace import steps
 from workbench.trace.core import Trace
 from workbench.trace.nesting import NONE, Rows
 
@@ -62,6 +63,22 @@ def launching(activities: pl.DataFrame, trace: Trace) -> tuple[NDArray[np.intege
     thread[known] = trace.launches["thread"].to_numpy()[launch[known]]
     at[known] = trace.launches["start_ns"].to_numpy()[launch[known]]
     return thread, at
+
+
+def begun(start: Times, chosen: list[Selection], within: Range | None) -> NDArray[np.bool_]:
+    """Say which host events begin in the host steps of the selections' window, and in a range.
+
+    All do where the window is not made of steps; the selections are of one trace, whose time the
+    range is in.
+    """
+    keep = np.ones(len(start), np.bool_)
+    numbers = {k for s in chosen if s.steps is not None for k in s.steps}
+    if numbers:
+        step = steps.containing(chosen[0].trace.host_steps, start)
+        keep &= step.is_in(numbers).fill_null(value=False).to_numpy()
+    if within is not None:
+        keep &= (start >= within[0]) & (start < within[1])
+    return keep
 
 
 def ids(column: pl.Series) -> Rows:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 from workbench import intervals
 from workbench.analysis import compiled, pieces
 from workbench.analysis.window import Range, Selection, own_time, select, spans
-from workbench.trace import nesting, steps
+from workbench.trace import nesting
 from workbench.trace.core import Source, Trace
 from workbench.trace.nesting import NONE, Axis
 
@@ -62,8 +60,8 @@ def regions(
     An activity counts to the innermost mark of each kind around its launch, so kinds overlap and
     only rows of one kind may be added up. `calls` are the marks that begin in the window's host
     steps and `host_ns` their durations, those of `compiled` together as a union on each thread;
-    null for `eager`, `unknown` and where a kernel has no operator. `count` is of activities that start in
-    the window. There are no rows without any mark of compiled code or generated kernel.
+    null for `eager`, `unknown` and where a kernel has no operator. `count` is of activities that
+    start in the window. There are no rows without any mark of compiled code or generated kernel.
     """
     found = select(source, window=window, step=step, rank=rank, device=device, within=within)
     frames = []
@@ -78,22 +76,8 @@ def regions(
 def _marks(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.DataFrame:
     """Return the marks of compiled code; `counted`: it begins in the window's steps."""
     marks = compiled.marks(trace)
-    start = marks["start_ns"].to_numpy()
-    keep = np.ones(marks.height, np.bool_)
-    numbers = {k for s in chosen if s.steps is not None for k in s.steps}
-    if numbers:
-        step = steps.containing(trace.host_steps, start)
-        keep &= step.is_in(numbers).fill_null(value=False).to_numpy()
-    if within is not None:
-        keep &= (start >= within[0]) & (start < within[1])
+    keep = pieces.begun(marks["start_ns"].to_numpy(), chosen, within)
     return marks.with_columns(counted=pl.Series(keep, dtype=pl.Boolean))
-
-
-class _Part(NamedTuple):
-    """What a group of activities amounts to."""
-
-    count: int
-    device_ns: int
 
 
 def _of(chosen: Selection, marks: pl.DataFrame) -> pl.DataFrame:
@@ -112,7 +96,7 @@ def _of(chosen: Selection, marks: pl.DataFrame) -> pl.DataFrame:
         rows.append(_by_name(chosen, mine, name, kind))
     busy = intervals.length(chosen.times())
     whole = [
-        {"kind": kind, **_part(chosen, keep)._asdict(), **more}
+        {"kind": kind, **_part(chosen, keep), **more}
         for kind, keep, more in (
             ("compiled", inside, _together(marks)),
             ("eager", ~inside & single, {}),
@@ -137,7 +121,8 @@ def _launched_alone(chosen: Selection) -> NDArray[np.bool_]:
         return np.ones(chosen.activities.height, np.bool_)
     kinds = chosen.trace.launches["kind"].is_in(["graph_launch"]).to_numpy()
     launch = pieces.ids(chosen.activities["launch"])
-    return (launch != NONE) & ~np.append(kinds, False)[launch]
+    alone: NDArray[np.bool_] = (launch != NONE) & ~np.append(kinds, False)[launch]
+    return alone
 
 
 def _innermost(marks: pl.DataFrame, where: tuple[NDArray[np.integer], np.ndarray]) -> pl.Series:
@@ -151,14 +136,14 @@ def _innermost(marks: pl.DataFrame, where: tuple[NDArray[np.integer], np.ndarray
     return nesting.gathered(marks["name"][order], row)
 
 
-def _part(chosen: Selection, keep: NDArray[np.bool_]) -> _Part:
+def _part(chosen: Selection, keep: NDArray[np.bool_]) -> dict[str, int]:
     thing = chosen.activities["op"] if chosen.is_host else chosen.activities["id"]
     inside = intervals.contains(chosen.inside, chosen.activities["start_ns"].to_numpy())
     group = np.where(keep, 0, NONE)
-    return _Part(
-        thing.filter(pl.Series(inside & keep)).n_unique(),
-        int(pieces.filled(pieces.of(chosen), group, 1)[0]),
-    )
+    return {
+        "count": thing.filter(pl.Series(inside & keep)).n_unique(),
+        "device_ns": int(pieces.filled(pieces.of(chosen), group, 1)[0]),
+    }
 
 
 def _by_name(chosen: Selection, marks: pl.DataFrame, name: pl.Series, kind: str) -> pl.DataFrame:

@@ -61,11 +61,11 @@ def sequences(
 ) -> pl.DataFrame:
     """Return the runs of kernels that repeat on the streams of each (rank, device), longest first.
 
-    A run is `length[0]` to `length[1]` kernels or sets in a row on a stream, in order of start, that
-    begin in the window and in one device step; copies and collectives cut runs. With `under` it is
-    of those that one call of that operator launched, descendants included. Of all runs that repeat,
-    those are chosen that take the most kernel time and share no kernel with a row above, so the
-    rows add up (`workbench.analysis.ngrams:tiled`); at most 100.
+    A run is `length[0]` to `length[1]` kernels or sets in a row on a stream, in order of start,
+    that begin in the window and in one device step; copies and collectives cut runs. With `under`
+    it is of those that one call of that operator launched, descendants included. Of all runs that
+    repeat, those are chosen that take the most kernel time and share no kernel with a row above, so
+    the rows add up (`workbench.analysis.ngrams:tiled`); at most 100.
 
     `count` is the number of occurrences; `kernel_ns` the sum of their kernels' durations clipped to
     the window, `share` of the sum of all activities of the device; `mean_ns` = kernel_ns / count;
@@ -177,7 +177,7 @@ def _joins(acts: pl.DataFrame, *, fusible: bool) -> NDArray[np.bool_]:
 
 
 def _segments(chosen: Selection, acts: pl.DataFrame) -> Rows:
-    """Number the stretches that no run crosses: each stream, and on it each device step."""
+    """Give a number to each stretch that no run crosses: a device step on a stream."""
     steps = chosen.trace.steps.filter(pl.col("device").eq_missing(chosen.device))
     step = np.searchsorted(np.sort(steps["start_ns"].to_numpy()), acts["start_ns"], "right")
     stream = acts["stream"].rank("dense").cast(pl.Int64).fill_null(0).to_numpy()
@@ -186,7 +186,7 @@ def _segments(chosen: Selection, acts: pl.DataFrame) -> Rows:
 
 
 def _calls(trace: Trace, under: str) -> Rows:
-    """Return the outermost call of that name around each operator, or -1; one more -1 at the end."""
+    """Return the outermost call of that name around each operator, or -1; -1 once more last."""
     wanted = (trace.ops["name"].cast(pl.String) == under).to_numpy()
     parent = pieces.ids(trace.ops["parent"])
     inner = np.append(nesting.nearest(parent, wanted), NONE)
