@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from workbench.intervals import Times
 from workbench.trace.nesting import Rows
 
 TWICE = 2
+_Number = TypeVar("_Number", int, Times)
 
 
 class Gram(NamedTuple):
@@ -34,20 +35,31 @@ class _Grams(NamedTuple):
 
 
 def tiled(
-    token: Rows, segment: Rows, weight: Times, *, length: tuple[int, int], most: int
+    token: Rows,
+    segment: Rows,
+    weight: Times,
+    wanted: NDArray[np.bool_],
+    *,
+    length: tuple[int, int],
+    most: int,
 ) -> list[Gram]:
     """Choose repeated runs that share no token, the heaviest first; at most `most`.
 
     `token` are names as numbers (-1: in no run), `segment` ascends and no run crosses one. A
-    candidate is a run of `length[0]` to `length[1]` tokens that repeats and is maximal (each longer
-    run around it repeats less often, or is too long), unless it is itself a shorter run repeated.
-    Again and again that candidate is taken whose occurrences, from left to right without overlap
-    and clear of tokens that are taken, weigh the most together and are two or more; of equal ones
-    the shorter, then the one that begins first.
+    candidate is a run of `length[0]` to `length[1]` tokens that repeats, holds a token that is
+    `wanted`, is not itself a shorter run repeated, and is maximal: each run of one token more
+    around it occurs less often, not counting occurrences that begin inside the one before, or is
+    too long. Again and again that candidate is taken whose occurrences, from left to right without
+    overlap and clear of tokens that are taken, are two or more and weigh the most together, times
+    (n - 1) / n for n tokens: made one, all but one of them are saved. Of equal ones the shorter is
+    taken, then the one that begins first.
     """
     levels = _levels(token, segment, length[1])
     total = np.concatenate((np.zeros(1, np.int64), np.cumsum(weight)))
-    waiting = [c for n in range(length[0], length[1] + 1) for c in _candidates(levels, n, total)]
+    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(wanted)))
+    waiting = [
+        c for n in range(length[0], length[1] + 1) for c in _candidates(levels, n, total, before)
+    ]
     heapq.heapify(waiting)
     free = np.ones(len(token), np.bool_)
     chosen: list[Gram] = []
@@ -57,7 +69,7 @@ def tiled(
         at = _apart(_occurrences(levels[n], gram), n, taken)
         if len(at) < TWICE:
             continue
-        heavy = (-int((total[at + n] - total[at]).sum()), n, begin, gram)
+        heavy = (-_worth(int((total[at + n] - total[at]).sum()), n), n, begin, gram)
         if waiting and heavy > waiting[0]:
             heapq.heappush(waiting, heavy)
             continue
@@ -103,21 +115,23 @@ def _occurrences(grams: _Grams, gram: int) -> Rows:
     return grams.at[grams.first[gram] : grams.first[gram + 1]]
 
 
-def _candidates(levels: dict[int, _Grams], n: int, total: Times) -> list[tuple[int, int, int, int]]:
+def _candidates(
+    levels: dict[int, _Grams], n: int, total: Times, wanted: Rows
+) -> list[tuple[int, int, int, int]]:
     """Return `-weight length begin gram` of the maximal n-grams; overlaps weigh in full here."""
     grams, longer = levels[n], levels[n + 1]
     if not len(grams.at):
         return []
     count = np.diff(grams.first)
-    keep = ~_periodic(levels, n)
+    begin = grams.at[grams.first[:-1]]
+    keep = ~_periodic(levels, n) & (wanted[begin + n] > wanted[begin])
     if n + 1 < len(levels):  # the last level is only there to be looked into
         keep &= _most_extended(grams, longer) < count
     weight = np.add.reduceat(total[grams.at + n] - total[grams.at], grams.first[:-1])
-    begin = grams.at[grams.first[:-1]]
     chosen = np.flatnonzero(keep)
     return list(
         zip(
-            (-weight[chosen]).tolist(),
+            (-_worth(weight[chosen], n)).tolist(),
             [n] * len(chosen),
             begin[chosen].tolist(),
             chosen.tolist(),
@@ -126,9 +140,21 @@ def _candidates(levels: dict[int, _Grams], n: int, total: Times) -> list[tuple[i
     )
 
 
+def _worth(weight: _Number, n: int) -> _Number:
+    """Return the part of a weight that counts: of n tokens, all but one."""
+    return weight * (n - 1) // n
+
+
 def _most_extended(grams: _Grams, longer: _Grams) -> Rows:
-    """Return how often the most frequent run of one token more, on either side, occurs."""
-    count = np.append(np.diff(longer.first), 0)
+    """Return how often the most frequent run of one token more, on either side, occurs.
+
+    Occurrences that begin inside the one before don't count: a run repeated end to end is found in
+    every longer run around it as often, and is what repeats.
+    """
+    apart = np.diff(longer.at, prepend=-longer.length) >= longer.length
+    apart[longer.first[:-1]] = True
+    counted = np.concatenate((np.zeros(1, np.int64), np.cumsum(apart)))
+    count = np.append(np.diff(counted[longer.first]), 0)
     right = count[longer.of[grams.at]]
     left = np.where(grams.at > 0, count[longer.of[grams.at - 1]], 0)
     return np.maximum.reduceat(np.maximum(left, right), grams.first[:-1])

@@ -64,8 +64,9 @@ def sequences(
     A run is `length[0]` to `length[1]` kernels or sets in a row on a stream, in order of start,
     that begin in the window and in one device step; copies and collectives cut runs. With `under`
     it is of those that one call of that operator launched, descendants included. Of all runs that
-    repeat, those are chosen that take the most kernel time and share no kernel with a row above, so
-    the rows add up (`workbench.analysis.ngrams:tiled`); at most 100.
+    repeat, those are chosen that take the most kernel time, times (n - 1) / n for n kernels, and
+    share none with a run chosen before, so the rows add up (`workbench.analysis.ngrams:tiled`); at
+    most 100.
 
     `count` is the number of occurrences; `kernel_ns` the sum of their kernels' durations clipped to
     the window, `share` of the sum of all activities of the device; `mean_ns` = kernel_ns / count;
@@ -132,10 +133,8 @@ def _rows(order: _Order, length: tuple[int, int], *, fusible: bool) -> pl.DataFr
     acts = order.activities
     joins = _joins(acts, fusible=fusible) & order.inside
     token = np.where(joins, order.name, NONE)
-    runs = ngrams.tiled(token, order.segment, order.clipped, length=length, most=MOST)
-    if not fusible:
-        memory_bound = _joins(acts, fusible=True)
-        runs = [r for r in runs if not memory_bound[r.at[0] : r.at[0] + r.length].all()]
+    wanted = joins if fusible else ~_joins(acts, fusible=True)
+    runs = ngrams.tiled(token, order.segment, order.clipped, wanted, length=length, most=MOST)
     start, end = spans(acts)
     found = [_row(order, start, end, r) for r in runs]
     whole = int(order.chosen.clipped_ns().sum())
