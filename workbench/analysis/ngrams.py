@@ -56,7 +56,7 @@ def tiled(
     """
     levels = _levels(token, segment, length[1])
     total = np.concatenate((np.zeros(1, np.int64), np.cumsum(weight)))
-    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(wanted)))
+    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(wanted, dtype=np.int64)))
     waiting = [
         c for n in range(length[0], length[1] + 1) for c in _candidates(levels, n, total, before)
     ]
