@@ -91,6 +91,17 @@ def test_without_operators_host_time_is_not_known(tmp_path):
     assert found.select("phase", "count", "busy_ns", "host_ns").rows() == [(None, 1, 5 * US, None)]
 
 
+def test_a_moment_of_a_thread_has_one_phase(tmp_path):
+    # a collective inside a forward operator is communication's, and the operator's the rest
+    events = [step(1, 0, 50), op("DDP", 10, 20), op("c10d::allreduce_", 15, 8),
+              call("cudaLaunchKernel", 16, 1, 1), kernel("k", 20, 5, 1)]  # fmt: skip
+    found = wb.phases(wb.open(write(tmp_path, events)))
+    assert found.select("phase", "host_ns").rows() == [
+        ("communication", 8 * US),
+        ("forward", 12 * US),
+    ]
+
+
 def test_host_execution_counts_operators(tmp_path):
     events = [step(1, 0, 100), op("aten::mm", 10, 30), op("aten::t", 20, 5)]
     (row,) = (
