@@ -92,6 +92,16 @@ SUBJECTS = {
         "workbench.analysis.syncs:syncs",
         "workbench.analysis.copies:copies",
     ],
+    "Structure of a step": [
+        "workbench.analysis.modules:modules",
+        "workbench.analysis.calltree:tree",
+        "workbench.analysis.phases:phases",
+        "workbench.analysis.frames:frames",
+        "workbench.analysis.sequences:sequences",
+        "workbench.analysis.ngrams:tiled",
+        "workbench.analysis.regions:regions",
+        "workbench.analysis.recompute:recompute",
+    ],
     "Communication": [
         "workbench.trace.collectives:mark",
         "workbench.trace.collectives:collectives",

@@ -19,16 +19,22 @@ if TYPE_CHECKING:
     from workbench.analysis.copies import copies
     from workbench.analysis.definitions import definitions
     from workbench.analysis.fragmentation import fragmentation
+    from workbench.analysis.frames import frames
     from workbench.analysis.groups import groups
     from workbench.analysis.kernels import kernels
     from workbench.analysis.launches import delays, launches
     from workbench.analysis.memory import memory
     from workbench.analysis.memory_peak import memory_peak
     from workbench.analysis.memory_timeline import memory_timeline
+    from workbench.analysis.modules import modules
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
+    from workbench.analysis.phases import phases
     from workbench.analysis.queue import queue, queue_depth
+    from workbench.analysis.recompute import recompute
+    from workbench.analysis.regions import regions
     from workbench.analysis.roofline import roofline
+    from workbench.analysis.sequences import sequences
     from workbench.analysis.step_times import step_times
     from workbench.analysis.steps import steps
     from workbench.analysis.summary import summary
@@ -59,19 +65,25 @@ _HOME = {
     "delays": "workbench.analysis.launches",
     "exposed": "workbench.analysis.overlap",
     "fragmentation": "workbench.analysis.fragmentation",
+    "frames": "workbench.analysis.frames",
     "groups": "workbench.analysis.groups",
     "kernels": "workbench.analysis.kernels",
     "launches": "workbench.analysis.launches",
     "memory": "workbench.analysis.memory",
     "memory_peak": "workbench.analysis.memory_peak",
     "memory_timeline": "workbench.analysis.memory_timeline",
+    "modules": "workbench.analysis.modules",
     "open": "workbench.trace.open:open_source",
     "ops": "workbench.analysis.ops",
     "overlap": "workbench.analysis.overlap",
+    "phases": "workbench.analysis.phases",
     "queue": "workbench.analysis.queue",
     "queue_depth": "workbench.analysis.queue",
+    "recompute": "workbench.analysis.recompute",
     "record": "workbench.capture",
+    "regions": "workbench.analysis.regions",
     "roofline": "workbench.analysis.roofline",
+    "sequences": "workbench.analysis.sequences",
     "step_times": "workbench.analysis.step_times",
     "steps": "workbench.analysis.steps",
     "summary": "workbench.analysis.summary",
@@ -98,19 +110,25 @@ __all__ = [
     "delays",
     "exposed",
     "fragmentation",
+    "frames",
     "groups",
     "kernels",
     "launches",
     "memory",
     "memory_peak",
     "memory_timeline",
+    "modules",
     "open",
     "ops",
     "overlap",
+    "phases",
     "queue",
     "queue_depth",
+    "recompute",
     "record",
+    "regions",
     "roofline",
+    "sequences",
     "step_times",
     "steps",
     "summary",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
+from workbench.analysis import calltree, compiled
 from workbench.trace.schema import COPY_KINDS
 
 if TYPE_CHECKING:
@@ -101,6 +102,26 @@ NEEDS: Mapping[str, Need] = {
         _some("ops", "module"),
         "modules are not recorded",
         "record with with_stack=True or with_modules=True",
+    ),
+    "module calls": Need(
+        lambda trace: _some("ops", "module")(trace) or calltree.marked(trace),
+        "modules are not recorded",
+        "record with with_stack=True or with_modules=True, or mark them with NVTX ranges",
+    ),
+    "phases": Need(
+        _some("activities", "phase"),
+        "no activity is tied to the host position that launched it, so phases are unknown",
+        "record with the operators and runtime calls on (ProfilerActivity.CPU beside CUDA)",
+    ),
+    "autograd numbers": Need(
+        _some("ops", "sequence"),
+        "no operator carries autograd's sequence number, so backward can't be told from forward",
+        "record training steps with ProfilerActivity.CPU on",
+    ),
+    "compiled code": Need(
+        compiled.present,
+        "nothing that torch.compile made is recorded",
+        "compile the model, and record with ProfilerActivity.CPU beside CUDA",
     ),
     "frames": Need(
         lambda trace: bool(trace.frames.height),

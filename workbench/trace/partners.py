@@ -122,10 +122,16 @@ def modules(
     if not calls.height:
         return pl.Series([None], dtype=pl.Categorical()).new_from_index(0, len(partner))
     order, nested = nesting.sort_and_nest(calls)
+    row = calls_around(ops, partner, backward, nested)
+    names = calls["name"].gather(order).cast(pl.String).str.strip_prefix(MODULE)
+    return gathered(names.cast(pl.Categorical()), row)
+
+
+def calls_around(ops: Nested, partner: Rows, backward: NDArray[np.bool_], calls: Nested) -> Rows:
+    """Return the row of the call that each operator counts to by the rule of `modules`, or -1."""
     middle = ops.start + (ops.end - ops.start) // 2
-    row = nesting.innermost(nested, ops.thread, ops.start, middle)
+    row = nesting.innermost(calls, ops.thread, ops.start, middle)
     node = nesting.nearest(ops.parent, partner != NONE)
     lent = backward & (row == NONE) & (node != NONE)
     row[lent] = row[partner[node[lent]]]
-    names = calls["name"].gather(order).cast(pl.String).str.strip_prefix(MODULE)
-    return gathered(names.cast(pl.Categorical()), row)
+    return row

@@ -19,6 +19,8 @@ from workbench.trace.nesting import Axis
 Threads = NDArray[np.integer]
 BACKWARD_NODE = "autograd::engine::evaluate_function"
 COMMUNICATION_OPS = ("record_param_comms", "c10d::", "gloo:", "nccl:")
+STATED = ("data", "optimizer", "communication")
+"""Phases that a name alone states."""
 _DATA = "enumerate(DataLoader)"
 _OPTIMIZER = re.compile(r"Optimizer\.(step|zero_grad)#|[# ]*([Oo]ptimizer\.)?zero_grad[# ]*$")
 """Torch's own annotations, and the bare `zero_grad` that programs write around the call."""
@@ -59,9 +61,7 @@ def classifier(ops: pl.DataFrame, ranges: pl.DataFrame, host_steps: pl.DataFrame
     is_node = _is_node(ops)
     backward = Cover(ops.filter(is_node))
     covers = {
-        "data": _cover(marks, lambda name: name.startswith(_DATA)),
-        "optimizer": _cover(marks, lambda name: bool(_OPTIMIZER.match(name))),
-        "communication": _cover(marks, is_communication),
+        **{phase: _cover(marks, lambda name, p=phase: stated(name) == p) for phase in STATED},  # type: ignore[misc]
         "recomputation": Cover(_recomputed(ops, backward)),
         "backward": backward,
     }
@@ -90,6 +90,15 @@ class Classifier(NamedTuple):
 def is_communication(name: str) -> bool:
     """Say whether an operator or annotation is one of torch's about communication."""
     return name.startswith(COMMUNICATION_OPS)
+
+
+def stated(name: str) -> str | None:
+    """Return the phase that an operator's or annotation's name alone states, if it does."""
+    if name.startswith(_DATA):
+        return "data"
+    if _OPTIMIZER.match(name):
+        return "optimizer"
+    return "communication" if is_communication(name) else None
 
 
 def _cover(marks: pl.DataFrame, rule: Callable[[str], bool]) -> Cover:

@@ -1,0 +1,222 @@
+"""`phases`: device time, idle time and host time by phase of the training step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from workbench import intervals
+from workbench.analysis import pieces
+from workbench.analysis.window import Range, Selection, own_time, select, spans
+from workbench.intervals import EMPTY, Intervals, Times
+from workbench.trace import schema
+from workbench.trace.core import Source, Trace
+from workbench.trace.names import matching
+from workbench.trace.nesting import NONE, Rows
+from workbench.trace.phases import STATED, stated
+
+NEEDS = ("phases",)
+SCHEMA = {
+    "rank": pl.Int32(),
+    "device": pl.Int32(),
+    "step": pl.Int32(),
+    "phase": pl.String(),
+    "count": pl.Int64(),
+    "busy_ns": pl.Int64(),
+    "sum_ns": pl.Int64(),
+    "busy_share": pl.Float64(),
+    "idle_ns": pl.Int64(),
+    "idle_share": pl.Float64(),
+    "host_ns": pl.Int64(),
+    "host_share": pl.Float64(),
+}
+UNKNOWN = len(schema.PHASES)
+"""The code of an unknown phase."""
+CODES = UNKNOWN + 1
+
+
+def phases(
+    source: Source,
+    *,
+    window: str = "steps",
+    step: tuple[int, int] | None = None,
+    rank: int | None = None,
+    device: int | None = None,
+    within: Range | None = None,
+    by_step: bool = False,
+) -> pl.DataFrame:
+    """Return a row for each (rank, device, phase), with `by_step` for each launching step too.
+
+    The phase of an activity is that of the host position that launched it
+    (`workbench.trace.phases:classifier`); null where no launch is recorded. `count` is of
+    activities that start in the window; `busy_ns` is the length of their union and `sum_ns` the
+    sum of their durations, both clipped to the window. Phases run at the same time (communication
+    under backward), so the shares of busy time |A| may add up to more than 1.
+
+    `idle_ns` is what the device waited for work of the phase: each gap counts to the phase of the
+    activity that ends it (ties: the earliest launch), and one that the window's end cuts off to
+    null; the rows add up to the idle time of `breakdown`. `host_ns` is the time of host threads
+    inside operators (with the runtime calls in them) of the phase and inside annotations that state
+    it (`enumerate(DataLoader)…`, `Optimizer.step#…`, `nccl:…`), in the host ranges of the window's
+    steps; each moment of a thread counts to the first phase in the order above, several threads
+    count each, and Python between operators is not in it. It is of the whole rank, so the same for
+    each of its devices; null without operators. Shares are of the sum over phases, and of |A|.
+    """
+    found = select(source, window=window, step=step, rank=rank, device=device, within=within)
+    frames = []
+    for trace in source.ranks:
+        chosen = [s for s in found if s.trace is trace]
+        host = _host(trace) if chosen else None
+        frames += [_of(s, host, own_time(trace, source, within), by_step=by_step) for s in chosen]
+    return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
+
+
+class _Groups(NamedTuple):
+    """The steps that are told apart (null alone: all together), and the group of each activity."""
+
+    steps: list[int | None]
+    of_activity: Rows
+
+    @property
+    def size(self) -> int:
+        """Return how many groups there are, a phase in a step each."""
+        return len(self.steps) * CODES
+
+
+def _of(
+    chosen: Selection, host: list[Intervals] | None, within: Range | None, *, by_step: bool
+) -> pl.DataFrame:
+    groups = _groups(chosen, by_step=by_step)
+    parts = pieces.of(chosen)
+    sums = np.zeros(groups.size, np.int64)
+    np.add.at(sums, groups.of_activity[parts.row], parts.end - parts.start)
+    frame = pl.DataFrame(
+        {
+            "step": np.repeat(np.arange(len(groups.steps)), CODES),
+            "phase": np.tile(np.arange(CODES), len(groups.steps)),
+            "count": _counts(chosen, groups),
+            "busy_ns": pieces.filled(parts, groups.of_activity, groups.size),
+            "sum_ns": sums,
+            "idle_ns": _idle(chosen, groups),
+            "host_ns": _host_times(chosen, groups, host, within, by_step=by_step),
+        }
+    ).with_columns(
+        step=pl.col("step").replace_strict(dict(enumerate(groups.steps)), return_dtype=pl.Int32),
+        phase=pl.col("phase").replace_strict(
+            dict(enumerate((*schema.PHASES, None))), return_dtype=pl.String
+        ),
+    )
+    some = pl.any_horizontal(pl.col("count", "busy_ns", "idle_ns", "host_ns").fill_null(0) > 0)
+    busy = intervals.length(chosen.times())
+    return (
+        frame.filter(some)
+        .with_columns(
+            rank=pl.lit(chosen.rank, pl.Int32),
+            device=pl.lit(chosen.device, pl.Int32),
+            busy_share=pl.col("busy_ns") / (busy or None),
+            idle_share=(pl.col("idle_ns") / pl.col("idle_ns").sum()).fill_nan(None),
+            host_share=(pl.col("host_ns") / pl.col("host_ns").sum()).fill_nan(None),
+        )
+        .select(pl.col(n).cast(t) for n, t in SCHEMA.items())
+    )
+
+
+def _groups(chosen: Selection, *, by_step: bool) -> _Groups:
+    code = chosen.activities["phase"].to_physical().cast(pl.Int64).fill_null(UNKNOWN).to_numpy()
+    if not by_step:
+        return _Groups([None], code)
+    step = chosen.activities["step"]
+    marked = set(step.unique().drop_nulls()) | set(chosen.steps or ())
+    steps: list[int | None] = [*sorted(marked), None]
+    place = step.replace_strict({k: i for i, k in enumerate(steps)}, return_dtype=pl.Int64)
+    return _Groups(steps, place.fill_null(len(steps) - 1).to_numpy() * CODES + code)
+
+
+def _counts(chosen: Selection, groups: _Groups) -> Times:
+    thing = pl.coalesce("op", "id") if chosen.is_host else pl.col("id")
+    start = chosen.activities["start_ns"].to_numpy()
+    counted = chosen.activities.select(thing=thing, group=pl.Series(groups.of_activity)).filter(
+        pl.Series(intervals.contains(chosen.inside, start))
+    )
+    by_group = counted.group_by("group").agg(n=pl.col("thing").n_unique())
+    found = np.zeros(groups.size, np.int64)
+    found[by_group["group"].to_numpy()] = by_group["n"].to_numpy()
+    return found
+
+
+def _idle(chosen: Selection, groups: _Groups) -> Times:
+    """Give each gap to the group of the activity that ends it."""
+    gaps = intervals.difference(chosen.inside, chosen.times())
+    start = chosen.activities["start_ns"].to_numpy()
+    _, launched = pieces.launching(chosen.activities, chosen.trace)
+    order = np.lexsort((launched, start))
+    place = np.searchsorted(start[order], gaps.end)
+    row = np.append(order, NONE)[place]
+    ends = (row != NONE) & (np.append(start, 0)[row] == gaps.end)
+    group = np.where(ends, np.append(groups.of_activity, 0)[row], groups.size - 1)
+    found = np.zeros(groups.size, np.int64)
+    np.add.at(found, group, gaps.end - gaps.start)
+    return found
+
+
+def _host(trace: Trace) -> list[Intervals] | None:
+    """Return what each thread did by phase, `CODES` sets a thread; null without operators."""
+    if not trace.ops.height:
+        return None
+    columns = ["thread", "start_ns", "dur_ns", "phase"]
+    marks = trace.ranges.filter(pl.col("thread").is_not_null(), pl.col("form") == "nested")
+    stating = [
+        marks.filter(matching(marks["name"], lambda name, p=phase: stated(name) == p))  # type: ignore[misc]
+        .with_columns(phase=pl.lit(phase, schema.PHASE))
+        .select(columns)
+        for phase in STATED
+    ]
+    events = pl.concat([trace.ops.select(columns), *stating]).with_columns(
+        pl.col("phase").to_physical().cast(pl.Int64).fill_null(UNKNOWN)
+    )
+    by_thread = events.partition_by("thread", as_dict=True)
+    return [x for frame in by_thread.values() for x in _first_phases(frame)]
+
+
+def _first_phases(events: pl.DataFrame) -> list[Intervals]:
+    """Return the stretches of one thread by phase; where several hold, the first."""
+    found, seen = [], EMPTY
+    for code in range(CODES):
+        mine = intervals.union(*spans(events.filter(pl.col("phase") == code)))
+        found.append(intervals.difference(mine, seen))
+        edges = [np.concatenate(pair) for pair in zip(seen, mine, strict=True)]
+        seen = intervals.union(*edges)
+    return found
+
+
+def _host_times(
+    chosen: Selection,
+    groups: _Groups,
+    host: list[Intervals] | None,
+    within: Range | None,
+    *,
+    by_step: bool,
+) -> list[int | None]:
+    if host is None:
+        return [None] * groups.size
+    marks = chosen.trace.host_steps
+    found: list[int | None] = []
+    for number in groups.steps:
+        if by_step:
+            mine = marks.filter(pl.col("step").eq_missing(number))
+        else:
+            mine = marks.filter(pl.col("step").is_in(chosen.steps or ()))
+        if chosen.steps is None and not by_step:
+            start, end = np.array([0]), np.array([np.iinfo(np.int64).max])
+        else:
+            start = mine["host_start_ns"].to_numpy()
+            end = start + mine["host_dur_ns"].to_numpy()
+        inside = intervals.union(start, end)
+        inside = inside if within is None else intervals.clip(inside, *within)
+        sums = [0] * CODES
+        for place, x in enumerate(host):
+            sums[place % CODES] += int(intervals.covered(x, *inside).sum())
+        found += sums
+    return found
