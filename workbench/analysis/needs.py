@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
+from workbench.analysis import hostwork
+from workbench.trace.names import matching
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -42,6 +45,15 @@ def _domain(*domains: str) -> Callable[[Trace], bool]:
 
     def present(trace: Trace) -> bool:
         return bool(trace.ranges["domain"].cast(pl.String).is_in(domains).any())
+
+    return present
+
+
+def _marked(rule: Callable[[str], bool]) -> Callable[[Trace], bool]:
+    """Say whether an operator or annotation has a name of some kind."""
+
+    def present(trace: Trace) -> bool:
+        return any(matching(t["name"], rule).any() for t in (trace.ranges, trace.ops))
 
     return present
 
@@ -116,6 +128,22 @@ NEEDS: Mapping[str, Need] = {
         _some("activities", "grid"),
         "kernels have no grid and block sizes",
         "record with a profiler that writes launch parameters",
+    ),
+    "causes of idle time": Need(
+        lambda trace: trace.meta.device_kind == "cpu" or bool(trace.activities["launch"].count()),
+        "no activity is tied to the call that launched it, so no idle time has a cause",
+        "record with the runtime calls on (ProfilerActivity.CPU beside CUDA)",
+    ),
+    "data loading": Need(
+        _marked(hostwork.is_data_loading),
+        "no data loading is marked",
+        "iterate over a torch DataLoader while the profiler runs",
+    ),
+    "garbage collections": Need(
+        lambda trace: _marked(hostwork.is_collection)(trace)
+        or bool(matching(trace.frames["name"], hostwork.is_collection).any()),
+        "no garbage collection is recorded",
+        "record with with_stack=True, or annotate gc.collect()",
     ),
     "occupancy": Need(
         _some("activities", "occupancy"),
