@@ -111,10 +111,11 @@ def _events(trace: Trace, asked: Asked) -> pl.DataFrame:
     Of events that last equally long the later table's is the inner one.
     """
     nested = (pl.col("form") == "nested") & (pl.col("domain").cast(pl.String) != "step")
-    ranges = _touching(trace.ranges.filter(pl.col("thread").is_not_null() & nested), asked)
-    frames = _touching(trace.frames, asked)
-    ops = _touching(trace.ops, asked)
-    calls = _touching(trace.launches, asked)
+    ranges = trace.ranges.filter(pl.col("thread").is_not_null() & nested)
+    ranges, frames, ops, calls = (
+        _touching(t.select(*_COLUMNS, *more), asked)
+        for t, *more in ((ranges,), (trace.frames,), (trace.ops,), (trace.launches, "kind"))
+    )
     return pl.concat(
         [
             _classed(ranges, (DATA, _data(ranges)), (COLLECTION, _collections(ranges))),
@@ -144,18 +145,17 @@ def _classed(events: pl.DataFrame, *rules: tuple[int, pl.Series | None]) -> pl.D
 
 def _touching(events: pl.DataFrame, asked: Asked) -> pl.DataFrame:
     """Return the events that share time with a stretch of their thread."""
-    threads = np.unique(asked.thread)
-    events = events.filter(pl.col("thread").is_in(pl.Series(threads).implode()))
     thread, start = events["thread"].to_numpy(), events["start_ns"].to_numpy()
     end = start + events["dur_ns"].to_numpy()
     touches = np.zeros(len(start), np.bool_)
+    threads = np.unique(asked.thread)
     for number in threads:
         on_it, mine = asked.thread == number, thread == number
         order = np.argsort(asked.start[on_it])
         begins, ends = asked.start[on_it][order], asked.end[on_it][order]
         after = np.searchsorted(ends, start[mine], "right")
         touches[mine] = np.append(begins, np.iinfo(np.int64).max)[after] < end[mine]
-    return events.filter(pl.Series(touches, dtype=pl.Boolean))
+    return events[np.flatnonzero(touches)]
 
 
 def _cuts(asked: Asked, events: nesting.Nested) -> tuple[Rows, Times]:

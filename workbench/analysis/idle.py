@@ -10,8 +10,10 @@ import polars as pl
 from workbench.analysis import needs
 from workbench.analysis.gaps import CAUSES, EDGE, HOST, LAUNCH_CALL, Idle, idle_time
 from workbench.analysis.window import Range, Selection, select
-from workbench.trace import schema
+from workbench.intervals import Times
+from workbench.trace import nesting, schema
 from workbench.trace.core import Source, Trace
+from workbench.trace.nesting import NONE
 
 NEEDS = ("causes of idle time",)
 SCHEMA = {
@@ -68,8 +70,8 @@ def idle(
     `host_ns` [a, max(a, min(l0, b))), the host had not launched yet; `launch_call_ns` what overlaps
     [l0, l1); `device_ns` the rest, after the call, or where the call is not known. `cause` is the
     one that fills most of the gap, as `idle_causes` says it, and `host` the innermost operator,
-    annotation, runtime or Python call on the launching thread that fills most of the host's part;
-    null when most of that is unrecorded. A gap that reaches beyond the window is cut to it.
+    annotation, runtime or Python call on the launching thread that fills most of what the host's
+    part was mostly for; null when that is unrecorded. A gap that reaches beyond the window is cut to it.
     Only gaps longer than `longer_than_ns` have rows, so a count and a total of rows are always of
     the same gaps.
     """
@@ -127,48 +129,52 @@ def _rows(chosen: Selection, found: Idle, origin_ns: int) -> pl.DataFrame:
     host, called = per_gap[:, _HOST].sum(axis=1), per_gap[:, LAUNCH_CALL]
     total = gaps.end - gaps.start
     causes = pl.Series(CAUSES, dtype=pl.String)
-    ender = pl.Series(gaps.ender).replace(-1, None)
-    ended = found.activities[["id", "name", "step", "launch"]]
-    launch = ended["launch"].gather(ender)
+    ended = {
+        n: nesting.gathered(found.activities[n], gaps.ender)
+        for n in ("id", "name", "step", "launch")
+    }
+    launch = ended["launch"].cast(pl.Int64).fill_null(NONE).to_numpy()
     return pl.DataFrame(
         {
             "rank": pl.repeat(chosen.rank, len(total), dtype=pl.Int32, eager=True),
             "device": pl.repeat(chosen.device, len(total), dtype=pl.Int32, eager=True),
-            "step": ended["step"].gather(ender),
+            "step": ended["step"],
             "start_ns": gaps.start + (chosen.trace.meta.origin_ns - origin_ns),
             "dur_ns": total,
             "cause": causes.gather(per_gap.argmax(axis=1)),
             "host_ns": host,
             "launch_call_ns": called,
             "device_ns": total - host - called,
-            "host": _blocking(found),
-            "call": chosen.trace.launches["name"].gather(launch),
-            "ended_by": ended["name"].gather(ender),
-            "activity": ended["id"].gather(ender),
+            "host": _blocking(found, per_gap),
+            "call": nesting.gathered(chosen.trace.launches["name"], launch),
+            "ended_by": ended["name"],
+            "activity": ended["id"],
         }
     ).select(pl.col(n).cast(t) for n, t in SCHEMA.items())
 
 
-def _blocking(found: Idle) -> pl.Series:
-    """Name the host event that fills most of each gap's host time; the earliest of equals."""
+def _blocking(found: Idle, per_gap: Times) -> pl.Series:
+    """Name the event that fills most of what each gap's host time was mostly for.
+
+    The earliest of equals; null where most of that is unrecorded.
+    """
     parts = found.parts
-    host = np.isin(parts.cause, _HOST)
-    pieces = pl.DataFrame(
-        {
-            "gap": parts.gap[host],
-            "event": parts.event[host],
-            "ns": (parts.end - parts.start)[host],
-        }
-    )
-    most = (
-        pieces.group_by("gap", "event", maintain_order=True)
-        .agg(pl.col("ns").sum())
-        .sort("gap", "ns", descending=[False, True], maintain_order=True)
-        .unique("gap", keep="first", maintain_order=True)
-    )
-    event = np.full(len(found.gaps.start), -1)
-    event[most["gap"].to_numpy()] = most["event"].to_numpy()
-    return found.names.cast(pl.String).gather(pl.Series(event).replace(-1, None))
+    host = np.array(_HOST)
+    chief = host[per_gap[:, host].argmax(axis=1)]
+    at = np.flatnonzero(parts.cause == chief[parts.gap])
+    gap, event = parts.gap[at], parts.event[at]
+    order = np.lexsort((event, gap))  # stable: the first of each pair is the earliest
+    gap, event = gap[order], event[order]
+    first = np.flatnonzero(np.append(True, (np.diff(gap) != 0) | (np.diff(event) != 0)))  # noqa: FBT003
+    if not len(gap):
+        return pl.repeat(None, len(per_gap), dtype=pl.String, eager=True)
+    ns = np.add.reduceat((parts.end - parts.start)[at][order], first)
+    gap, event, seen = gap[first], event[first], order[first]
+    best = np.lexsort((seen, -ns, gap))
+    best = best[np.append(True, np.diff(gap[best]) != 0)]  # noqa: FBT003
+    most = np.full(len(per_gap), NONE)
+    most[gap[best]] = event[best]
+    return nesting.gathered(found.names, most).cast(pl.String)
 
 
 def _causes(chosen: Selection, found: Idle) -> pl.DataFrame:
