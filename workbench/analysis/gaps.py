@@ -32,6 +32,7 @@ CAUSES = (
 LAUNCH_CALL, DEPENDENCY, LATENCY, UNKNOWN, EDGE, GRAPH, HOST = range(
     len(hostwork.CAUSES), len(CAUSES)
 )
+_NEEDED = ("id", "name", "device", "stream", "start_ns", "dur_ns", "launch", "step")
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -88,7 +89,9 @@ def idle_time(chosen: Selection, *, divide: bool = True, longer_than_ns: int = 0
     read. Gaps that are no longer than `longer_than_ns` inside the window are left out.
     """
     trace = chosen.trace
-    activities = trace.activities.filter(pl.col("device").eq_missing(chosen.device))
+    activities = trace.activities.select(_NEEDED).filter(
+        pl.col("device").eq_missing(chosen.device)
+    )
     calls = _calls(chosen, activities)
     gaps = _inside(between(activities, calls), chosen, activities)
     keep = gaps.end - gaps.start > longer_than_ns
@@ -232,8 +235,8 @@ def _joined(pieces: list[tuple[Rows, Times, Times, NDArray[np.integer] | int, Ro
         [np.broadcast_to(np.asarray(p[3], np.int8), n) for p, n in zip(pieces, sizes, strict=True)]
     )
     gap, start, end, thread = (np.concatenate([p[i] for p in pieces]) for i in (0, 1, 2, 4))
-    order = np.lexsort((start, gap))
-    order = order[end[order] > start[order]]
+    some = np.flatnonzero(end > start)
+    order = some[np.argsort(start[some], kind="stable")]  # gaps are in order, so this is theirs
     none = np.full(len(order), NONE)
     return Parts(gap[order], start[order], end[order], cause[order], none, thread[order])
 
@@ -255,5 +258,5 @@ def _divided(chosen: Selection, parts: Parts) -> tuple[Parts, pl.Series]:
         np.concatenate((parts.event[rest], pieces.event)),
         np.concatenate((parts.thread[rest], parts.thread[of])),
     )
-    order = np.lexsort((joined.start, joined.gap))
+    order = np.argsort(joined.start, kind="stable")
     return Parts(*(column[order] for column in joined)), pieces.names

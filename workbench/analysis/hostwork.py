@@ -148,12 +148,13 @@ def _touching(events: pl.DataFrame, asked: Asked) -> pl.DataFrame:
     thread, start = events["thread"].to_numpy(), events["start_ns"].to_numpy()
     end = start + events["dur_ns"].to_numpy()
     touches = np.zeros(len(start), np.bool_)
-    threads = np.unique(asked.thread)
-    for number in threads:
-        on_it, mine = asked.thread == number, thread == number
+    for number in np.unique(asked.thread):
+        on_it, mine = asked.thread == number, np.flatnonzero(thread == number)
+        mine = mine[np.argsort(start[mine], kind="stable")]  # next to nothing: tables are in order
         order = np.argsort(asked.start[on_it])
         begins, ends = asked.start[on_it][order], asked.end[on_it][order]
-        after = np.searchsorted(ends, start[mine], "right")
+        passed = np.searchsorted(start[mine], ends, "left")
+        after = np.cumsum(np.bincount(passed, minlength=len(mine) + 1))[:-1]
         touches[mine] = np.append(begins, np.iinfo(np.int64).max)[after] < end[mine]
     return events[np.flatnonzero(touches)]
 

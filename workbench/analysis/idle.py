@@ -163,9 +163,10 @@ def _blocking(found: Idle, per_gap: Times) -> pl.Series:
     chief = host[per_gap[:, host].argmax(axis=1)]
     at = np.flatnonzero(parts.cause == chief[parts.gap])
     gap, event = parts.gap[at], parts.event[at]
-    order = np.lexsort((event, gap))  # stable: the first of each pair is the earliest
+    key = gap * (len(found.names) + 1) + event
+    order = np.argsort(key, kind="stable")  # the first of each pair is the earliest
     gap, event = gap[order], event[order]
-    first = np.flatnonzero(np.append(True, (np.diff(gap) != 0) | (np.diff(event) != 0)))  # noqa: FBT003
+    first = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))  # noqa: FBT003
     if not len(gap):
         return pl.repeat(None, len(per_gap), dtype=pl.String, eager=True)
     ns = np.add.reduceat((parts.end - parts.start)[at][order], first)
