@@ -39,6 +39,10 @@ PUBLIC_NAMES = {
     "breakdown",
     "collectives",
     "exposed",
+    "gc",
+    "idle",
+    "idle_causes",
+    "input_wait",
     "kernels",
     "open",
     "ops",
@@ -47,6 +51,8 @@ PUBLIC_NAMES = {
     "roofline",
     "steps",
     "summary",
+    "waterfall",
+    "waterfall_mean",
 }
 VERBS = {
     "cache",

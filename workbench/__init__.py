@@ -14,12 +14,16 @@ from workbench.version import __version__
 if TYPE_CHECKING:
     from workbench.analysis.breakdown import breakdown
     from workbench.analysis.collectives import collectives
+    from workbench.analysis.data_wait import input_wait
+    from workbench.analysis.garbage import gc
+    from workbench.analysis.idle import idle, idle_causes
     from workbench.analysis.kernels import kernels
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
     from workbench.analysis.roofline import roofline
     from workbench.analysis.steps import steps
     from workbench.analysis.summary import summary
+    from workbench.analysis.waterfall import waterfall, waterfall_mean
     from workbench.capture import CapturePlan, Run, record
     from workbench.panels.explorer import Explorer
     from workbench.panels.launcher import Launcher
@@ -38,6 +42,10 @@ _HOME = {
     "breakdown": "workbench.analysis.breakdown",
     "collectives": "workbench.analysis.collectives",
     "exposed": "workbench.analysis.overlap",
+    "gc": "workbench.analysis.garbage",
+    "idle": "workbench.analysis.idle",
+    "idle_causes": "workbench.analysis.idle",
+    "input_wait": "workbench.analysis.data_wait",
     "kernels": "workbench.analysis.kernels",
     "open": "workbench.trace.open:open_source",
     "ops": "workbench.analysis.ops",
@@ -46,6 +54,8 @@ _HOME = {
     "roofline": "workbench.analysis.roofline",
     "steps": "workbench.analysis.steps",
     "summary": "workbench.analysis.summary",
+    "waterfall": "workbench.analysis.waterfall",
+    "waterfall_mean": "workbench.analysis.waterfall",
 }
 __all__ = [
     "CapturePlan",
@@ -59,6 +69,10 @@ __all__ = [
     "breakdown",
     "collectives",
     "exposed",
+    "gc",
+    "idle",
+    "idle_causes",
+    "input_wait",
     "kernels",
     "open",
     "ops",
@@ -67,6 +81,8 @@ __all__ = [
     "roofline",
     "steps",
     "summary",
+    "waterfall",
+    "waterfall_mean",
 ]
 
 

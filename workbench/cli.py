@@ -232,7 +232,8 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
 ) -> None:
     """Print an analysis or a table of a recording.
 
-    Analyses: summary, breakdown, steps, kernels, ops, overlap, exposed, collectives, roofline.
+    Analyses: summary, breakdown, idle, idle_causes, waterfall, waterfall_mean, input, gc, steps,
+    kernels, ops, overlap, exposed, collectives, roofline.
     Tables: activities, launches, ranges, frames, memory, counters, problems, table:ops,
     table:steps, table:collectives.
     """

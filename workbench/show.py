@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 ANALYSES = {
     "summary": "workbench.analysis.summary",
     "breakdown": "workbench.analysis.breakdown",
+    "idle": "workbench.analysis.idle",
+    "idle_causes": "workbench.analysis.idle",
+    "waterfall": "workbench.analysis.waterfall",
+    "waterfall_mean": "workbench.analysis.waterfall",
+    "input": "workbench.analysis.data_wait",
+    "gc": "workbench.analysis.garbage",
     "steps": "workbench.analysis.steps",
     "kernels": "workbench.analysis.kernels",
     "ops": "workbench.analysis.ops",
@@ -31,6 +37,8 @@ ANALYSES = {
     "collectives": "workbench.analysis.collectives",
     "roofline": "workbench.analysis.roofline",
 }
+_FUNCTIONS = {"input": "input_wait"}
+"""Analyses whose function can't have their name: `input` is a builtin."""
 TABLE = "table:"
 _FLAGS = {"window": "--window", "step": "--step", "rank": "--rank", "device": "--device"}
 
@@ -72,7 +80,8 @@ def frame(source: Source, name: str, choice: Choice) -> pl.DataFrame:
 
 
 def _analysis(source: Source, name: str, choice: Choice) -> pl.DataFrame:
-    question: Callable[..., pl.DataFrame] = getattr(importlib.import_module(ANALYSES[name]), name)
+    module = importlib.import_module(ANALYSES[name])
+    question: Callable[..., pl.DataFrame] = getattr(module, _FUNCTIONS.get(name, name))
     taken = inspect.signature(question).parameters
     for option in choice.given():
         if option not in taken:

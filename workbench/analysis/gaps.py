@@ -89,9 +89,7 @@ def idle_time(chosen: Selection, *, divide: bool = True, longer_than_ns: int = 0
     read. Gaps that are no longer than `longer_than_ns` inside the window are left out.
     """
     trace = chosen.trace
-    activities = trace.activities.select(_NEEDED).filter(
-        pl.col("device").eq_missing(chosen.device)
-    )
+    activities = trace.activities.select(_NEEDED).filter(pl.col("device").eq_missing(chosen.device))
     calls = _calls(chosen, activities)
     gaps = _inside(between(activities, calls), chosen, activities)
     keep = gaps.end - gaps.start > longer_than_ns
@@ -130,7 +128,7 @@ def _calls(chosen: Selection, activities: pl.DataFrame) -> Calls:
         np.append(start, _NEVER)[row],
         np.append(end, _NEVER)[row],
         own,
-        np.append(is_graph, False)[row],  # noqa: FBT003
+        np.append(is_graph, False)[row],
     )
 
 
@@ -143,7 +141,7 @@ def between(activities: pl.DataFrame, calls: Calls) -> Gaps:
     order = np.lexsort((calls.start, start))
     start, end = start[order], end[order]
     reach = np.maximum.accumulate(end)
-    grows = np.flatnonzero(np.append(True, end[1:] > reach[:-1]))  # noqa: FBT003
+    grows = np.flatnonzero(np.append(True, end[1:] > reach[:-1]))
     at = np.flatnonzero(start[1:] > reach[:-1]) + 1
     ender = order[at]
     before = order[grows[np.searchsorted(grows, at, "left") - 1]]

@@ -95,9 +95,9 @@ def is_collection(name: str) -> bool:
     return bool(_COLLECTION.search(name))
 
 
-def is_gil_wait(name: str) -> bool:
-    """Say whether an annotation is a wait for Python's interpreter lock."""
-    return bool(_GIL.search(name)) and "wait" in name.lower()
+def is_gil(name: str) -> bool:
+    """Say whether an annotation, or its domain, is about Python's interpreter lock."""
+    return bool(_GIL.search(name))
 
 
 def _is_sync(calls: pl.DataFrame) -> pl.Series:

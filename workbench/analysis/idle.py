@@ -166,13 +166,13 @@ def _blocking(found: Idle, per_gap: Times) -> pl.Series:
     key = gap * (len(found.names) + 1) + event
     order = np.argsort(key, kind="stable")  # the first of each pair is the earliest
     gap, event = gap[order], event[order]
-    first = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))  # noqa: FBT003
+    first = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))
     if not len(gap):
         return pl.repeat(None, len(per_gap), dtype=pl.String, eager=True)
     ns = np.add.reduceat((parts.end - parts.start)[at][order], first)
     gap, event, seen = gap[first], event[first], order[first]
     best = np.lexsort((seen, -ns, gap))
-    best = best[np.append(True, np.diff(gap[best]) != 0)]  # noqa: FBT003
+    best = best[np.append(True, np.diff(gap[best]) != 0)]
     most = np.full(len(per_gap), NONE)
     most[gap[best]] = event[best]
     return nesting.gathered(found.names, most).cast(pl.String)

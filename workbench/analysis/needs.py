@@ -140,8 +140,10 @@ NEEDS: Mapping[str, Need] = {
         "iterate over a torch DataLoader while the profiler runs",
     ),
     "garbage collections": Need(
-        lambda trace: _marked(hostwork.is_collection)(trace)
-        or bool(matching(trace.frames["name"], hostwork.is_collection).any()),
+        lambda trace: (
+            _marked(hostwork.is_collection)(trace)
+            or bool(matching(trace.frames["name"], hostwork.is_collection).any())
+        ),
         "no garbage collection is recorded",
         "record with with_stack=True, or annotate gc.collect()",
     ),

@@ -26,7 +26,9 @@ class Waits(NamedTuple):
     end: Times
     """When the work before the event had ended."""
 
-    def end_near(self, stream: pl.Series, at: Times, call: Times, near_ns: int) -> NDArray[np.bool_]:
+    def end_near(
+        self, stream: pl.Series, at: Times, call: Times, near_ns: int
+    ) -> NDArray[np.bool_]:
         """Say of activities (their stream, start and call) whether a wait ended just before.
 
         It counts when it was asked for before the activity was launched, and ended at most
