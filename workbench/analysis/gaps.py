@@ -50,6 +50,11 @@ class Gaps(NamedTuple):
     edge: NDArray[np.bool_]
     """Before the first or after the last activity of the window."""
 
+    def at(self, rows: Rows) -> Gaps:
+        """Return some of the gaps."""
+        numbers = (column[rows] for column in self[:4])
+        return Gaps(*numbers, self.in_graph[rows], self.edge[rows])
+
 
 class Parts(NamedTuple):
     """Stretches of idle time in order of their gaps."""
@@ -63,6 +68,11 @@ class Parts(NamedTuple):
     """The host event in it (a row of `names`), or -1."""
     thread: NDArray[np.int64]
     """The launching thread, of host time alone; else -1."""
+
+    def at(self, rows: Rows) -> Parts:
+        """Return some of the parts."""
+        numbers = (column[rows] for column in self[:3])
+        return Parts(*numbers, self.cause[rows], self.event[rows], self.thread[rows])
 
     def per_gap(self, gaps: int) -> Times:
         """Return the time of each cause in each gap: a row a gap, a column a cause."""
@@ -92,14 +102,11 @@ def idle_time(chosen: Selection, *, divide: bool = True, longer_than_ns: int = 0
     activities = trace.activities.select(_NEEDED).filter(pl.col("device").eq_missing(chosen.device))
     calls = _calls(chosen, activities)
     gaps = _inside(between(activities, calls), chosen, activities)
-    keep = gaps.end - gaps.start > longer_than_ns
-    gaps = Gaps(*(column[keep] for column in gaps))
+    gaps = gaps.at(np.flatnonzero(gaps.end - gaps.start > longer_than_ns))
     parts = _parts(chosen, activities, calls, gaps)
-    if divide:
-        parts, names = _divided(chosen, parts)
-    else:
-        parts, names = parts, pl.Series([], dtype=pl.String)
-    return Idle(activities, gaps, parts, names)
+    if not divide:
+        return Idle(activities, gaps, parts, pl.Series([], dtype=pl.String))
+    return Idle(activities, gaps, *_divided(chosen, parts))
 
 
 class Calls(NamedTuple):
@@ -170,8 +177,7 @@ def _inside(gaps: Gaps, chosen: Selection, activities: pl.DataFrame) -> Gaps:
         np.concatenate((gaps.in_graph[of], ~yes)),
         np.concatenate((no, yes)),
     )
-    order = np.argsort(joined.start, kind="stable")
-    return Gaps(*(column[order] for column in joined))
+    return joined.at(np.argsort(joined.start, kind="stable"))
 
 
 def _first_at(activities: pl.DataFrame, start_ns: int) -> int:
@@ -256,5 +262,4 @@ def _divided(chosen: Selection, parts: Parts) -> tuple[Parts, pl.Series]:
         np.concatenate((parts.event[rest], pieces.event)),
         np.concatenate((parts.thread[rest], parts.thread[of])),
     )
-    order = np.argsort(joined.start, kind="stable")
-    return Parts(*(column[order] for column in joined)), pieces.names
+    return joined.at(np.argsort(joined.start, kind="stable")), pieces.names

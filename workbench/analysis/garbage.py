@@ -83,7 +83,7 @@ def _named(table: str, trace: Trace) -> pl.DataFrame:
 def _outermost(events: pl.DataFrame, kind: str) -> pl.DataFrame:
     events = events.with_columns(pl.col("name").cast(schema.NAME), kind=pl.lit(kind))
     rows, nested = nesting.sort_and_nest(events)
-    return events[rows[nested.parent == NONE]]
+    return events.select(pl.all().gather(rows[nested.parent == NONE]))
 
 
 def _caused(chosen: Selection, events: pl.DataFrame) -> pl.Series:

@@ -27,7 +27,8 @@ CAUSES = (
 """In the order of the numbers above."""
 DATA_LOADING = "enumerate(DataLoader)"
 _COLLECTION = re.compile(
-    r"(?<![\w./-])gc(?![\w./-])|\bgc\.(collect|py\b)|garbage.?collect|^<built-in function collect>$",
+    r"(?<![\w./-])gc(?![\w./-])|\bgc\.(collect|py\b)|garbage.?collect|"
+    r"^<built-in function collect>$",
     re.IGNORECASE,
 )
 _GIL = re.compile(r"(?<!\w)GIL(?!\w)")

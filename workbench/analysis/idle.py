@@ -26,7 +26,7 @@ SCHEMA = {
     "host_ns": pl.Int64(),
     "launch_call_ns": pl.Int64(),
     "device_ns": pl.Int64(),
-    "host": pl.String(),
+    "blocked_by": pl.String(),
     "call": pl.String(),
     "ended_by": pl.String(),
     "activity": schema.ID,
@@ -69,11 +69,11 @@ def idle(
     that of the launch. dur = host + launch call + device, exactly:
     `host_ns` [a, max(a, min(l0, b))), the host had not launched yet; `launch_call_ns` what overlaps
     [l0, l1); `device_ns` the rest, after the call, or where the call is not known. `cause` is the
-    one that fills most of the gap, as `idle_causes` says it, and `host` the innermost operator,
-    annotation, runtime or Python call on the launching thread that fills most of what the host's
-    part was mostly for; null when that is unrecorded. A gap that reaches beyond the window is cut to it.
-    Only gaps longer than `longer_than_ns` have rows, so a count and a total of rows are always of
-    the same gaps.
+    one that fills most of the gap, as `idle_causes` says it, and `blocked_by` the innermost
+    operator, annotation, runtime or Python call on the launching thread that fills most of what
+    the host's part was mostly for; null when that is unrecorded. A gap that reaches beyond the
+    window is cut to it. Only gaps longer than `longer_than_ns` have rows, so a count and a total of
+    rows are always of the same gaps.
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     frames = [
@@ -145,7 +145,7 @@ def _rows(chosen: Selection, found: Idle, origin_ns: int) -> pl.DataFrame:
             "host_ns": host,
             "launch_call_ns": called,
             "device_ns": total - host - called,
-            "host": _blocking(found, per_gap),
+            "blocked_by": _blocking(found, per_gap),
             "call": nesting.gathered(chosen.trace.launches["name"], launch),
             "ended_by": ended["name"],
             "activity": ended["id"],

@@ -1,4 +1,4 @@
-"""`waterfall` and `waterfall_mean`: what fills each step, from compute down to each kind of idle."""
+"""`waterfall` and `waterfall_mean`: what fills a step, from compute to each cause of idle time."""
 
 from __future__ import annotations
 
