@@ -52,8 +52,14 @@ class Gaps(NamedTuple):
 
     def at(self, rows: Rows) -> Gaps:
         """Return some of the gaps."""
-        numbers = (column[rows] for column in self[:4])
-        return Gaps(*numbers, self.in_graph[rows], self.edge[rows])
+        return Gaps(
+            self.start[rows],
+            self.end[rows],
+            self.ender[rows],
+            self.begin[rows],
+            self.in_graph[rows],
+            self.edge[rows],
+        )
 
 
 class Parts(NamedTuple):
@@ -71,8 +77,14 @@ class Parts(NamedTuple):
 
     def at(self, rows: Rows) -> Parts:
         """Return some of the parts."""
-        numbers = (column[rows] for column in self[:3])
-        return Parts(*numbers, self.cause[rows], self.event[rows], self.thread[rows])
+        return Parts(
+            self.gap[rows],
+            self.start[rows],
+            self.end[rows],
+            self.cause[rows],
+            self.event[rows],
+            self.thread[rows],
+        )
 
     def per_gap(self, gaps: int) -> Times:
         """Return the time of each cause in each gap: a row a gap, a column a cause."""
