@@ -24,11 +24,16 @@ def frame(name, ts, dur, tid=1):
     return op(name, ts, dur, tid) | {"cat": "python_function"}
 
 
-def wait(ts, dur, correlation, *, stream, on_stream, on_record, device=0):
-    args = {"cuda_sync_kind": "Stream Wait Event", "stream": stream, "correlation": correlation,
-            "wait_on_stream": on_stream, "wait_on_cuda_event_record_corr_id": on_record}  # fmt: skip
-    return {"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "pid": device,
-            "tid": stream, "ts": ts, "dur": dur, "args": args}  # fmt: skip
+def wait(ts, dur, correlation, *, stream, on_stream, on_record):
+    args = {
+        "cuda_sync_kind": "Stream Wait Event",
+        "stream": stream,
+        "correlation": correlation,
+        "wait_on_stream": on_stream,
+        "wait_on_cuda_event_record_corr_id": on_record,
+    }
+    place = {"pid": 0, "tid": stream, "ts": ts, "dur": dur}
+    return {"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", **place, "args": args}
 
 
 def causes(source, **options):
@@ -37,9 +42,9 @@ def causes(source, **options):
     return {c: t // US for c, t in found.select("cause", "time_ns").rows() if t}
 
 
-def launched(name, at, dur, number, called, call_dur=1, tid=1, **more):
+def launched(name, at, dur, number, called, *, call_dur=1, **more):
     return [
-        call("cudaLaunchKernel", called, call_dur, number, tid),
+        call("cudaLaunchKernel", called, call_dur, number),
         kernel(name, at, dur, number, **more),
     ]
 
@@ -54,7 +59,7 @@ def host_gap(tmp_path):
     """
     events = [
         *launched("first", 0, 10, 1, -5),
-        *launched("second", 110, 10, 2, 90, 5),
+        *launched("second", 110, 10, 2, 90, call_dur=5),
         mark("train", 0, 89),
         frame("train.py(1): step", 12, 48),
         op("aten::item", 20, 20),
