@@ -103,7 +103,7 @@ def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
         meta["coverage"] = covered.to_dicts()
     if name in ANALYSES:
         lacking = needs.unmet(source, needs.of(ANALYSES[name]))
-        meta["reason"] = "; ".join(r for r in (meta["reason"], *lacking) if r) or None
+        meta["reason"] = "; ".join(str(r) for r in (meta["reason"], *lacking) if r) or None
     return meta
 
 
