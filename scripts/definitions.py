@@ -74,6 +74,16 @@ SUBJECTS = {
         "workbench.analysis.summary:times",
         "workbench.analysis.summary:summary",
         "workbench.analysis.breakdown:breakdown",
+        "workbench.analysis.waterfall:waterfall",
+        "workbench.analysis.waterfall:waterfall_mean",
+    ],
+    "Idle time": [
+        "workbench.analysis.idle:idle",
+        "workbench.analysis.idle:idle_causes",
+        "workbench.analysis.hostwork:divided",
+        "workbench.analysis.waits:of_streams",
+        "workbench.analysis.data_wait:input_wait",
+        "workbench.analysis.garbage:gc",
     ],
     "Kernels and operators": [
         "workbench.analysis.kernels:kernels",

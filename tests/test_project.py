@@ -47,7 +47,11 @@ PUBLIC_NAMES = {
     "exposed",
     "fragmentation",
     "frames",
+    "gc",
     "groups",
+    "idle",
+    "idle_causes",
+    "input_wait",
     "kernels",
     "launches",
     "memory",
@@ -71,6 +75,8 @@ PUBLIC_NAMES = {
     "sync_calls",
     "syncs",
     "trust",
+    "waterfall",
+    "waterfall_mean",
 }
 VERBS = {
     "cache",
@@ -93,7 +99,8 @@ TABLES = {
     "ops": "id name thread start_ns dur_ns self_ns parent depth sequence external_id phase step "
     "module forward input_dims input_types input_strides concrete_inputs kernel_backend "
     "kernel_file kernel_hash",
-    "ranges": "id name domain thread device stream start_ns dur_ns parent form",
+    "ranges": "id name domain thread device stream start_ns dur_ns parent form launch "
+    "waits_on_stream waits_on_launch",
     "steps": "step device host_start_ns host_dur_ns start_ns dur_ns complete tail",
     "collectives": "id activity name requested group group_size members seq dtype in_elements "
     "out_elements bytes start_ns dur_ns",

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from workbench.analysis.collectives import collectives
     from workbench.analysis.compare import compare
     from workbench.analysis.copies import copies
+    from workbench.analysis.data_wait import input_wait
     from workbench.analysis.definitions import definitions
     from workbench.analysis.fragmentation import fragmentation
     from workbench.analysis.frames import frames
+    from workbench.analysis.garbage import gc
     from workbench.analysis.groups import groups
+    from workbench.analysis.idle import idle, idle_causes
     from workbench.analysis.kernels import kernels
     from workbench.analysis.launches import delays, launches
     from workbench.analysis.memory import memory
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from workbench.analysis.summary import summary
     from workbench.analysis.syncs import sync_calls, syncs
     from workbench.analysis.trust import trust
+    from workbench.analysis.waterfall import waterfall, waterfall_mean
     from workbench.capture import CapturePlan, Run, record
     from workbench.panels.explorer import Explorer
     from workbench.panels.launcher import Launcher
@@ -66,7 +70,11 @@ _HOME = {
     "exposed": "workbench.analysis.overlap",
     "fragmentation": "workbench.analysis.fragmentation",
     "frames": "workbench.analysis.frames",
+    "gc": "workbench.analysis.garbage",
     "groups": "workbench.analysis.groups",
+    "idle": "workbench.analysis.idle",
+    "idle_causes": "workbench.analysis.idle",
+    "input_wait": "workbench.analysis.data_wait",
     "kernels": "workbench.analysis.kernels",
     "launches": "workbench.analysis.launches",
     "memory": "workbench.analysis.memory",
@@ -90,6 +98,8 @@ _HOME = {
     "sync_calls": "workbench.analysis.syncs",
     "syncs": "workbench.analysis.syncs",
     "trust": "workbench.analysis.trust",
+    "waterfall": "workbench.analysis.waterfall",
+    "waterfall_mean": "workbench.analysis.waterfall",
 }
 __all__ = [
     "CapturePlan",
@@ -111,7 +121,11 @@ __all__ = [
     "exposed",
     "fragmentation",
     "frames",
+    "gc",
     "groups",
+    "idle",
+    "idle_causes",
+    "input_wait",
     "kernels",
     "launches",
     "memory",
@@ -135,6 +149,8 @@ __all__ = [
     "sync_calls",
     "syncs",
     "trust",
+    "waterfall",
+    "waterfall_mean",
 ]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from workbench.analysis import needs, summary
-from workbench.analysis.names import ANALYSES
+from workbench.analysis.names import ANALYSES, FUNCTIONS
 from workbench.errors import UsageError, unknown_name
 from workbench.trace import schema
 from workbench.trace.core import Job, Source
@@ -99,7 +99,8 @@ _BESIDE: dict[str, Callable[[Source], object]] = {"ceilings": _ceilings, "overhe
 
 
 def _question(name: str) -> Callable[..., pl.DataFrame]:
-    question: Callable[..., pl.DataFrame] = getattr(importlib.import_module(ANALYSES[name]), name)
+    module = importlib.import_module(ANALYSES[name])
+    question: Callable[..., pl.DataFrame] = getattr(module, FUNCTIONS.get(name, name))
     return question
 
 
@@ -121,7 +122,7 @@ def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
         meta["coverage"] = covered.to_dicts()
     if name in ANALYSES:
         lacking = needs.unmet(source, needs.of(ANALYSES[name]))
-        meta["reason"] = "; ".join(r for r in (meta["reason"], *lacking) if r) or None
+        meta["reason"] = "; ".join(str(r) for r in (meta["reason"], *lacking) if r) or None
     return meta
 
 

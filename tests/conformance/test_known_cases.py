@@ -157,6 +157,20 @@ def test_concurrent_streams(case):
 def test_gaps_add_up_to_the_idle_time(case):
     trace, want = case("K22_")
     assert whole(trace)["idle_ns"] == want["idle_ns_all"]
+    every = wb.idle(trace, window="all")
+    assert (every.height, every["dur_ns"].sum()) == (want["gaps_all"], want["idle_ns_all"])
+
+
+def test_a_threshold_counts_and_adds_up_the_same_gaps(case):
+    trace, want = case("K22_")
+    long = wb.idle(trace, window="all", longer_than_ns=10**6)
+    assert (long.height, long["dur_ns"].sum()) == (
+        want["gaps_over_1ms"],
+        want["idle_ns_over_1ms"],
+    )
+    by_cause = wb.idle_causes(trace, window="all", longer_than_ns=10**6).drop_nulls("time_ns")
+    assert by_cause["time_ns"].sum() == want["idle_ns_over_1ms"]
+    assert by_cause["gaps"].max() == want["gaps_over_1ms"]
 
 
 def test_a_first_step_that_waits_for_other_ranks(case):
@@ -423,7 +437,6 @@ def test_the_same_work_from_a_graph(case, corpus):
 
 
 LATER = {
-    "K22": "counts of gaps above a threshold: the analysis of idle time",
     "K56": "the sentence on fewer launches and same work: the comparison of two traces",
 }
 """What these cases ask beyond the values above, and which analysis it waits for."""

@@ -180,3 +180,21 @@ def test_an_unreadable_device_is_told_from_host_execution():
 
 def test_without_any_launch_recorded_no_link_is_missed():
     assert problems(attributed(activities=[kernel("a", 0, 10, 5)])) == []
+
+
+def test_a_recorded_wait_knows_its_call_and_the_event_that_it_waits_for():
+    # the calls stand in order of thread and start: the event on thread 0, the wait on thread 1
+    calls = [
+        call("cudaStreamWaitEvent", 30, 1, 8, thread=1, process=1),
+        call("cudaEventRecord", 10, 1, 7, process=1),
+        call("cudaEventRecord", 20, 1, 7, process=2),
+    ]
+    wait = {"name": "Stream Wait Event", "domain": "cuda_sync", "device": 0, "stream": 9}
+    rows = [
+        wait | {"start_ns": 30, "dur_ns": 1, "correlation": 8, "process": 1}
+        | {"waits_on_correlation": 7, "waits_on_stream": 20},
+        wait | {"start_ns": 40, "dur_ns": 1, "correlation": 5, "process": 1},
+    ]  # fmt: skip
+    ranges = attributed(launches=calls, ranges=rows).ranges
+    columns = ("launch", "waits_on_stream", "waits_on_launch")
+    assert ranges.select(columns).rows() == [(2, 20, 0), (None, None, None)]

@@ -6,6 +6,12 @@ ANALYSES = {
     "summary": "workbench.analysis.summary",
     "trust": "workbench.analysis.trust",
     "breakdown": "workbench.analysis.breakdown",
+    "waterfall": "workbench.analysis.waterfall",
+    "waterfall_mean": "workbench.analysis.waterfall",
+    "idle": "workbench.analysis.idle",
+    "idle_causes": "workbench.analysis.idle",
+    "input": "workbench.analysis.data_wait",
+    "gc": "workbench.analysis.garbage",
     "steps": "workbench.analysis.steps",
     "step_times": "workbench.analysis.step_times",
     "kernels": "workbench.analysis.kernels",
@@ -36,3 +42,5 @@ ANALYSES = {
     "roofline": "workbench.analysis.roofline",
     "definitions": "workbench.analysis.definitions",
 }
+FUNCTIONS = {"input": "input_wait"}
+"""Analyses whose function can't have their name, which Python has taken."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from workbench.analysis import calltree, compiled
+from workbench.analysis import calltree, compiled, hostwork
+from workbench.trace.names import matching
 from workbench.trace.schema import COPY_KINDS
 
 if TYPE_CHECKING:
@@ -60,6 +61,15 @@ def _sized(trace: Trace) -> bool:
     """Say whether some copy has a size, or there is none to have one."""
     copies = trace.activities.filter(pl.col("kind").is_in(COPY_KINDS))
     return not copies.height or copies["bytes"].count() > 0
+
+
+def _marked(rule: Callable[[str], bool]) -> Callable[[Trace], bool]:
+    """Say whether an operator or annotation has a name of some kind."""
+
+    def present(trace: Trace) -> bool:
+        return any(matching(t["name"], rule).any() for t in (trace.ranges, trace.ops))
+
+    return present
 
 
 NEEDS: Mapping[str, Need] = {
@@ -163,6 +173,24 @@ NEEDS: Mapping[str, Need] = {
         _some("activities", "grid"),
         "kernels have no grid and block sizes",
         "record with a profiler that writes launch parameters",
+    ),
+    "causes of idle time": Need(
+        lambda trace: trace.meta.device_kind == "cpu" or bool(trace.activities["launch"].count()),
+        "no activity is tied to the call that launched it, so no idle time has a cause",
+        "record with the runtime calls on (ProfilerActivity.CPU beside CUDA)",
+    ),
+    "data loading": Need(
+        _marked(hostwork.is_data_loading),
+        "no data loading is marked",
+        "iterate over a torch DataLoader while the profiler runs",
+    ),
+    "garbage collections": Need(
+        lambda trace: (
+            _marked(hostwork.is_collection)(trace)
+            or bool(matching(trace.frames["name"], hostwork.is_collection).any())
+        ),
+        "no garbage collection is recorded",
+        "record with with_stack=True, or annotate gc.collect()",
     ),
     "occupancy": Need(
         _some("activities", "occupancy"),

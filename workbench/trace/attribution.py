@@ -74,7 +74,7 @@ def attribute(bare: RawTrace, build_frames: Callable[[], pl.DataFrame], reader: 
         "activities": linked,
         "launches": launches,
         "ops": op_frame,
-        "ranges": ranges,
+        "ranges": linkage.waits(ranges, launches),
         "steps": steps.device_steps(linked, host_steps, by_time=by_time),
         "collectives": collectives.collectives(linked, op_frame, record, launches, ranges),
         "memory": _memory(bare.memory, ops.nested),

@@ -57,6 +57,22 @@ def link(activities: pl.DataFrame, launches: pl.DataFrame) -> Links:
     return Links(launch, recorded | ((sharing != NONE) & recorded[sharing]))
 
 
+def waits(ranges: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """Add to ranges that record a wait their calls: `launch`, and `waits_on_launch` of the event.
+
+    Where calls share a correlation, the earliest is meant.
+    """
+    calls = _keys(launches["process"], launches["correlation"])
+    found = {}
+    for column, name in (("correlation", "launch"), ("waits_on_correlation", "waits_on_launch")):
+        rows = np.full(ranges.height, NONE, np.int64)
+        if ranges[column].null_count() < ranges.height:
+            asked = _keys(ranges["process"], ranges[column])
+            rows = _Index(calls, asked, prefer=(launches["start_ns"].to_numpy(),)).first(asked)
+        found[name] = pl.Series(rows).replace(NONE, None).cast(schema.ID)
+    return ranges.with_columns(**found)
+
+
 def by_external_id(activities: pl.DataFrame, ops: pl.DataFrame, process: Ids) -> Rows:
     """Return the operator that an activity itself names as the one that launched it, or -1.
 

@@ -54,9 +54,11 @@ OPS = (
 )
 """The three kernel columns are what Inductor says of the kernel that an operator launches."""
 RANGES = _pick("ranges", "name", "domain", "thread", "device", "stream", "start_ns", "dur_ns")
-RANGES |= _pick("ranges", "form") | _TEXT | _COMM
+RANGES |= _pick("ranges", "form", "waits_on_stream") | _TEXT | _COMM | _PROCESS
+RANGES |= dict.fromkeys(("correlation", "waits_on_correlation"), pl.Int64())
 """A null form is nested. The communication columns are what an annotation carries as payload
-(NCCL's NVTX ranges)."""
+(NCCL's NVTX ranges). The correlations of a recorded wait are that of the call that it belongs to,
+and that of the call that recorded the event it waits for."""
 MEMORY = _pick(
     "memory", "t_ns", "device", "address", "bytes", "total_allocated", "total_reserved"
 ) | {"thread": pl.Int32()}

@@ -54,6 +54,7 @@ class Column:
 
 
 UNKNOWN = "not recorded"
+NO_WAIT = "no recorded wait, or not recorded"
 UNTIMED = "the format records no times (`TraceMeta.timed` is false)"
 """Null only in the tables of such a format; `check` holds every other reader to it."""
 DEVICE_NODE = "a node of an execution graph that runs on a device"
@@ -140,6 +141,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "dur_ns": Column(NS, "duration, at least 0"),
         "parent": Column(ID, "enclosing range on the same thread or stream", "outermost or free"),
         "form": Column(RANGE_FORM, "nested, free (its thread is where it began) or mark"),
+        "launch": Column(ID, "row in launches: the call that it records a wait of", NO_WAIT),
+        "waits_on_stream": Column(pl.Int64(), "stream whose event it waits for", NO_WAIT),
+        "waits_on_launch": Column(ID, "row in launches: the call that recorded the event", NO_WAIT),
     },
     "steps": {
         "step": Column(pl.Int32(), "step number as recorded"),
@@ -234,6 +238,7 @@ POINTS_TO = {
     "op": "ops",
     "depends_on": "ops",
     "activity": "activities",
+    "waits_on_launch": "launches",
 }
 """The table whose rows an id column names, in whatever table it stands; None: its own."""
 

@@ -41,8 +41,13 @@ STEP_TOOLTIPS = [("", "@label in @place"), ("time", "@time"), ("of the step", "@
 def parts(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each bar's part: `place label percent time share`, in drawing order.
 
-    `percent` is of the window; rows of an empty window are left out.
+    `percent` is of the window; rows of an empty window are left out. Idle time is one part,
+    whatever its causes.
     """
+    keys = ["rank", "device", "part"]
+    frame = frame.group_by(keys, maintain_order=True).agg(
+        pl.col("time_ns").sum(), pl.col("share").sum(), known=pl.col("share").is_not_null().all()
+    )
     rows = [
         {
             "place": place(row["rank"], row["device"]),
@@ -52,7 +57,7 @@ def parts(frame: pl.DataFrame) -> pl.DataFrame:
             "share": units.share(row["share"], 1),
         }
         for row in frame.iter_rows(named=True)
-        if row["share"] is not None
+        if row["known"]
     ]
     return pl.DataFrame(rows, schema=_drawn("percent"))
 

@@ -26,6 +26,9 @@ class Args(msgspec.Struct, gc=False):
     grid: list[int | float] | None = None
     block: list[int | float] | None = None
     bytes: Scalar = None
+    # recorded waits
+    wait_stream: Scalar = field(name="wait_on_stream", default=None)
+    wait_record: Scalar = field(name="wait_on_cuda_event_record_corr_id", default=None)
     # calls and operators
     external: Scalar = field(name="External id", default=None)
     external_old: Scalar = field(name="external id", default=None)

@@ -37,6 +37,8 @@ ACCELERATOR_CATEGORIES = (
 """Categories that only a program with an accelerator has."""
 UNREAD_ACTIVITY = {"hpu_op": "hpu"}
 """Accelerators whose activity rows are not read."""
+WAITS = "cuda_sync"
+"""Waits of streams and of the host, which the profiler records when asked to."""
 MTIA_HARDWARE: dict[str | None, str] = {
     "dma_request": "copy",
     "event_record": "wait",

@@ -63,6 +63,15 @@ def kernel_source(args: Sequence[Args]) -> dict[str, pl.Series]:
     }
 
 
+def waits(args: Sequence[Args]) -> dict[str, pl.Series]:
+    """Build what a recorded wait says of its call, and of the event that it waits for."""
+    return {
+        "correlation": col.ids([a.correlation for a in args]),
+        "waits_on_stream": col.indices([a.wait_stream for a in args]),
+        "waits_on_correlation": col.ids([a.wait_record for a in args]),
+    }
+
+
 def communication(args: Sequence[Args]) -> dict[str, pl.Series]:
     """Build what the profiler adds to a collective."""
     if not any(given(args, f) for f in ("comm_name", "comm_group", "comm_in")):

@@ -17,7 +17,7 @@ from workbench.trace.families import STEP, range_domain
 from workbench.trace.kineto import columns as col
 from workbench.trace.kineto import groups, pairs
 from workbench.trace.kineto.arguments import Args
-from workbench.trace.kineto.categories import CATEGORIES, MTIA_HARDWARE
+from workbench.trace.kineto.categories import CATEGORIES, MTIA_HARDWARE, WAITS
 from workbench.trace.kineto.counters import PROFILER_RANGE, Counters
 from workbench.trace.kineto.events import Event, exact_ns, starts_and_durations
 from workbench.trace.kineto.pieces import Piece
@@ -251,6 +251,7 @@ class Builder:
                 domain=pl.repeat(domain, len(events), dtype=pl.String, eager=True),
                 device=col.indices([e.pid for e in events]),
                 stream=col.indices(stream),
+                **(groups.waits(args) if category == WAITS else {}),
             )
         )
 

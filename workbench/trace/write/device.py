@@ -100,12 +100,20 @@ def _short(percent: pl.Expr) -> pl.Expr:
     return pl.when(same).then(rounded).otherwise(percent)
 
 
-def ranges(part: Part) -> Block:
-    """Write annotations that the profiler mirrored onto streams."""
+def ranges(part: Part, launches: pl.DataFrame) -> Block:
+    """Write annotations that the profiler mirrored onto streams, and recorded waits."""
     rows = _on_tracks(part.tables["ranges"].filter(pl.col("thread").is_null()))
+    for column, name in (("launch", "correlation"), ("waits_on_launch", "waits_on_correlation")):
+        calls = launches.select(pl.col("id").alias(column), pl.col("correlation").alias(name))
+        rows = rows.join(calls, on=column, how="left", maintain_order="left")
     domain = pl.col("domain").cast(pl.String)
     own = pl.when(domain.is_in(_DEVICE_DOMAINS)).then(domain)
-    return Block(rows, event(span(_word_of(own.fill_null("gpu_user_annotation")))))
+    args = {
+        "correlation": digits("correlation"),
+        "wait_on_stream": digits("waits_on_stream"),
+        "wait_on_cuda_event_record_corr_id": digits("waits_on_correlation"),
+    }
+    return Block(rows, event(span(_word_of(own.fill_null("gpu_user_annotation"))), args))
 
 
 def flows(work: pl.DataFrame) -> Iterator[Block]:
