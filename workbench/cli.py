@@ -266,14 +266,17 @@ def compare(
     step: Annotated[str | None, typer.Option(metavar="A:B", help="Only steps A to B.")] = None,
     rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
     kind: Annotated[str | None, typer.Option(help="part, family, operator, kernel, host.")] = None,
+    top: Annotated[int | None, typer.Option(help="Only the first N rows of each kind.")] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     out: OutFile = None,
 ) -> None:
     """Print what changed from A to B, in parts that add up to the change of the step."""
-    from workbench.comparison import compared
+    from workbench.comparison import brief, compared
 
-    found, meta = compared(a, b, step=step, rank=rank, kind=kind)
+    found, meta = compared(a, b, step=step, rank=rank, kind=kind, top=top)
+    if not (as_json or out):
+        meta = brief(meta)
     print_table(found, meta=meta, as_json=as_json, as_csv=as_csv, out=out)
 
 

@@ -9,15 +9,17 @@ import polars as pl
 
 from workbench import show
 from workbench.analysis import compare
+from workbench.errors import UsageError
 from workbench.trace.open import open_source
 
 
 def compared(
-    a: Path, b: Path, *, step: str | None, rank: int | None, kind: str | None
+    a: Path, b: Path, *, step: str | None, rank: int | None, kind: str | None, top: int | None
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Open two recordings and return the rows of one kind, or of all, with what they are of.
 
-    `step` is text as on the command line: `A:B`, both included, or `A`.
+    `step` is text as on the command line: `A:B`, both included, or `A`. `top` rows are kept of each
+    kind, those that changed most.
     """
     chosen = None if step is None else show.step_range(step)
     left, right = open_source(a), open_source(b)
@@ -28,4 +30,14 @@ def compared(
         "b": f"{b.name}, {basis['b']}",
         "verdict": compare.verdict(found),
     }
-    return (found if kind is None else compare.of_kind(found, kind)), meta
+    found = found if kind is None else compare.of_kind(found, kind)
+    if top is not None:
+        if top < 0:
+            raise UsageError(f"--top {top} is no count of rows; give 0 or more.")
+        found = found.filter(pl.int_range(pl.len()).over("rank", "device", "kind") < top)
+    return found, meta
+
+
+def brief(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return it as a person reads it beside a printed table."""
+    return meta | {"verdict": "; ".join(meta["verdict"])}

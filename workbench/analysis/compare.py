@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from workbench import units
 from workbench.analysis import sides
 from workbench.analysis.sides import Side
 from workbench.errors import unknown_name
@@ -37,7 +38,6 @@ SCHEMA = {
     "b_count": pl.Float64(),
 }
 _PARTS = dict.fromkeys(COMPUTE_KINDS, "compute") | {"collective": "exposed_communication"}
-_MS = 1e6
 
 
 class _Totals(NamedTuple):
@@ -225,15 +225,16 @@ def _step(rows: pl.DataFrame) -> str:
     """Say how long the step takes, and which part changed most."""
     step = rows.row(0, named=True)
     change = step["difference_ns"]
-    told = f"{step['a_ns'] / _MS:.6g} ms to {step['b_ns'] / _MS:.6g} ms"
-    head = f"the {step['name']} went from {told}"
+    before, after = units.duration(step["a_ns"]), units.duration(step["b_ns"])
+    head = f"the {step['name']} went from {before} to {after}"
     if step["a_ns"]:
         head += f" ({100 * change / step['a_ns']:+.2f} %)"
     part = rows.filter(pl.col("kind") == "part").row(0, named=True)
     if not part["difference_ns"]:
         return f"{head}; no part of it changed"
     told = part["name"].replace("_", " ")
-    return f"{head}; the largest change is {told}, {part['difference_ns'] / _MS:+.6g} ms"
+    sign = "+" if part["difference_ns"] > 0 else ""
+    return f"{head}; the largest change is {told}, {sign}{units.duration(part['difference_ns'])}"
 
 
 def _work(rows: pl.DataFrame) -> str | None:
@@ -247,6 +248,6 @@ def _work(rows: pl.DataFrame) -> str | None:
     same = "the same device work" if not busy["difference_ns"] else "the same kernels"
     return (
         f"{fewer} launches, {same}: {calls['a_count']:g} calls became {calls['b_count']:g} for the "
-        f"same {busy['b_count']:g} activities, {busy['a_ns']:,} ns and {busy['b_ns']:,} ns of "
-        "device time"
+        f"same {busy['b_count']:g} activities, {units.duration(busy['a_ns'])} and "
+        f"{units.duration(busy['b_ns'])} of device time"
     )
