@@ -127,7 +127,7 @@ def _unsteady(chosen: Selection) -> list[str]:
     """Say which steps of a window are unlike the device's others."""
     on_device = pl.col("device").eq_missing(chosen.device)
     steps = judged(chosen.trace.steps.filter(on_device))
-    typical = steps.filter(pl.col("outlier").not_())["dur_ns"].median()
+    typical = float(steps.filter(pl.col("outlier").not_())["dur_ns"].median() or 0)  # type: ignore[arg-type]
     where = "" if chosen.rank is None else f" of rank {chosen.rank}"
     return [
         f"step {row['step']}{where} took {units.duration(row['dur_ns'])} where "

@@ -64,8 +64,8 @@ def _recorded(source: Source) -> Iterator[Finding]:
     """Say of each need which ranks meet it."""
     concerned: dict[str, list[str]] = {}
     for name, module in ANALYSES.items():
-        for need in needs.of(module):
-            concerned.setdefault(need, []).append(name)
+        for key in needs.of(module):
+            concerned.setdefault(key, []).append(name)
     for name, need in needs.NEEDS.items():
         without = [t.meta.rank for t in source.ranks if not need.present(t)]
         concerns = ", ".join(concerned.get(name, [])) or None
@@ -81,9 +81,9 @@ def _recorded(source: Source) -> Iterator[Finding]:
 def _linked(source: Source) -> Iterator[Finding]:
     """Say how much of the activities' time is tied to launches and to operators."""
     times = pl.concat(t.activities.select("dur_ns", "launch", "op") for t in source.ranks)
-    whole = times["dur_ns"].sum()
+    whole = int(times["dur_ns"].sum())
     for column, (aspect, otherwise) in LINKS.items():
-        linked = times.filter(pl.col(column).is_not_null())["dur_ns"].sum()
+        linked = int(times.filter(pl.col(column).is_not_null())["dur_ns"].sum())
         state = "yes" if linked == whole else "partly" if linked else "no"
         detail = f"{units.share(linked, whole)} of the activities' time"
         yield Finding(aspect, state, detail, None if state == "yes" else otherwise)

@@ -7,6 +7,8 @@ plateau, and points of one size far below the others waited for another rank or 
 
 from __future__ import annotations
 
+from typing import Any
+
 import holoviews as hv
 import holoviews.plotting.bokeh
 import polars as pl
@@ -49,7 +51,7 @@ def points(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _texts(row: dict[str, object]) -> dict[str, str]:
+def _texts(row: dict[str, Any]) -> dict[str, str]:
     group = row["dimension"] or row["group"] or "unknown"
     wait = row["wait_ns"]
     return {

@@ -30,7 +30,7 @@ def bins(frame: pl.DataFrame) -> pl.DataFrame:
     Three bins a decade: [1, 2.15) us, [2.15, 4.64) us, … A gap counts to the cause that fills most
     of it. `share` is of all idle time in the frame.
     """
-    whole = frame["dur_ns"].sum()
+    whole = int(frame["dur_ns"].sum())
     place = (pl.col("dur_ns").log10() * PER_DECADE + 1e-9).floor().cast(pl.Int64)
     grouped = (
         frame.filter(pl.col("dur_ns") > 0)

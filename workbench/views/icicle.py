@@ -108,7 +108,7 @@ def icicle(
         return sentence(NOTHING, look, width)
     left = every.filter(pl.col("x1") > pl.col("x0")).height - drawn.height
     more = f" ({left} too narrow or deep to draw)" if left else ""
-    rows = int(drawn["depth"].max()) + 1  # type: ignore[call-overload, arg-type]
+    rows = int(drawn["depth"].max()) + 1  # type: ignore[arg-type]
     return hv.Overlay([_boxes(drawn, look), _labels(drawn, look, width)]).opts(
         width=width,
         height=FRAME_HEIGHT + ROW_HEIGHT * rows,

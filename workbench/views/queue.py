@@ -82,7 +82,7 @@ def depth(frame: pl.DataFrame, *, theme: str = "light", width: int = 900) -> hv.
         height=HEIGHT,
         xlabel="ms",
         ylabel="launched and not begun",
-        ylim=(0, max(1, int(drawn["depth"].max()) * 1.08)),  # type: ignore[call-overload, arg-type]
+        ylim=(0, max(1, int(drawn["depth"].max()) * 1.08)),  # type: ignore[arg-type]
         show_grid=True,
         legend_position="right",
         active_tools=["xwheel_zoom"],

@@ -39,7 +39,7 @@ def parts(frame: pl.DataFrame) -> pl.DataFrame:
     """
     places = max(1, frame.select("rank", "device").n_unique())
     name = pl.coalesce("cause", pl.col("part").cast(pl.String))
-    whole = frame["mean_ns"].sum()
+    whole = float(frame["mean_ns"].sum())
     each = frame.group_by(name.alias("name")).agg(
         mean_ns=pl.col("mean_ns").sum() / places,
         least_ns=pl.when(pl.len() == places).then(pl.col("min_ns").min()).otherwise(0),
