@@ -1,7 +1,9 @@
 """Record and generate the sample runs of data/ again; see data/CATALOGUE.md.
 
-Run it with the project's environment. It overwrites the sample runs, so the notebooks have to be
-executed again after it (make notebooks).
+    python scripts/make_data.py [NAME ...]
+
+Run it with the project's environment, on an idle machine. It overwrites the sample runs (all, or
+those named), so the notebooks have to be executed again after it (make notebooks).
 """
 
 from __future__ import annotations
@@ -11,33 +13,44 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from workbench.capture import CapturePlan, record
 from workbench.trace.synthetic import SyntheticSpec, generate
 
 DATA = Path(__file__).parents[1] / "data"
-RECORDED = {"gpt_tiny_cpu": 1, "gpt_tiny_cpu_2ranks": 2}
 GENERATED = "generated_gpu_2ranks"
 STEPS = 3
+RECORDED = {
+    "gpt_tiny_cpu": {"ranks": 1, "steps": STEPS},
+    "gpt_tiny_cpu_2ranks": {"ranks": 2, "steps": STEPS},
+    "gpt_tiny_cpu_stacks": {"ranks": 1, "steps": 2, "stacks": True},
+}
 MACHINE_FIELDS = ("command", "git", "owner", "processes")
 """What a sample says nothing about: it belongs to the machine that recorded it."""
 
 
 def main() -> None:
-    """Write every sample run."""
-    for name, ranks in RECORDED.items():
-        _record(DATA / name, ranks)
-    folder = DATA / GENERATED
+    """Write every sample run, or those that are named."""
+    wanted = sys.argv[1:] or [*RECORDED, GENERATED]
+    for name, options in RECORDED.items():
+        if name in wanted:
+            _record(DATA / name, options)
+    if GENERATED in wanted:
+        _generate(DATA / GENERATED)
+
+
+def _generate(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     generate(SyntheticSpec(layers=2, steps=STEPS)).write(folder, answers=True)
     print(f"{GENERATED}: generated")
 
 
-def _record(folder: Path, ranks: int) -> None:
+def _record(folder: Path, options: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory(prefix="sample-") as temporary:
         out = Path(temporary) / folder.name
-        run = record(CapturePlan(workload="gpt", device="cpu", ranks=ranks, steps=STEPS, out=out))
+        run = record(CapturePlan(workload="gpt", device="cpu", out=out, **options))
         if run.wait() != "done":
             sys.exit(f"{folder.name}: {run.error}")
         shutil.rmtree(folder, ignore_errors=True)
