@@ -175,6 +175,18 @@ def test_hta_idle_classes(tmp_path):
                      (8, "other"): 0}  # fmt: skip
 
 
+def test_the_shares_of_hta_idle_classes_are_of_all_of_them(tmp_path):
+    # both streams are idle 10-100 of 0-110 us: 180 us, more than the window; one was called late
+    starts = {1: (0, 0, 7), 2: (100, 50, 7), 3: (0, 1, 8), 4: (100, 2, 8)}
+    events = [call("cudaLaunchKernel", at, 1, c) for c, (_, at, _) in starts.items()]
+    events += [kernel("k", at, 10, c, stream=s) for c, (at, _, s) in starts.items()]
+    found = wb.definitions(opened(tmp_path, *events)).filter(tool="hta")
+    shares = dict(found.select("measure", "share").rows())
+    assert row(found, "hta", "idle_host_wait")["value_ns"] == 90 * US
+    assert shares["idle_host_wait"] == 0.5
+    assert shares["idle_kernel_wait"] + shares["idle_other"] == 0.5
+
+
 def test_an_unknown_version_of_hta_is_refused():
     with pytest.raises(UsageError, match="version of HTA's classes"):
         hta.sorts(pl.Series(["k"]), "0.4")

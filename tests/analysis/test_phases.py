@@ -145,3 +145,54 @@ def test_recorded_phases_add_up_to_the_breakdown(corpus, file):
         mine = found.filter(pl.col("device") == summary["device"])
         assert mine["idle_ns"].sum() == summary["idle_ns"]
         assert mine["busy_ns"].max() <= summary["busy_ns"] <= mine["busy_ns"].sum()
+
+
+def test_a_gap_that_two_kernels_end_counts_to_the_one_whose_launch_is_known(tmp_path):
+    # both start at 20; one was launched (at 15, in an operator), nothing is known of the other
+    events = [
+        op("aten::mm", 0, 18),
+        call("cudaLaunchKernel", 1, 1, 1),
+        call("cudaLaunchKernel", 15, 1, 2),
+        kernel("k", 2, 8, 1),
+        kernel("stray", 20, 5, 99, stream=8),
+        kernel("k", 20, 5, 2),
+    ]
+    found = wb.phases(wb.open(write(tmp_path, events)), window="all")
+    phase = dict(found.select("phase", "idle_ns").rows())
+    assert phase == {"other": 10 * US, None: 0}
+
+
+def test_a_kernel_without_length_ends_a_gap(tmp_path):
+    # 10-20 waits for the empty backward kernel, 20-30 for the forward one
+    back = {"Sequence number": 1, "Fwd thread id": 1}
+    events = [
+        op("aten::mm", 0, 5, **{"Sequence number": 1}),
+        call("cudaLaunchKernel", 1, 1, 1),
+        op(NODE, 6, 8, 2, **back),
+        op("aten::mm", 7, 5, 2),
+        call("cudaLaunchKernel", 8, 1, 2, 2),
+        op("aten::mm", 15, 5),
+        call("cudaLaunchKernel", 16, 1, 3),
+        kernel("k", 2, 8, 1),
+        kernel("empty", 20, 0, 2),
+        kernel("k", 30, 5, 3),
+    ]
+    found = wb.phases(wb.open(write(tmp_path, events)), window="all")
+    assert dict(found.select("phase", "idle_ns").rows()) == {"backward": 10 * US, "other": 10 * US}
+
+
+def test_by_step_host_time_outside_of_steps_has_a_row_without_a_step(tmp_path):
+    # the operators take 5 us before the step, 4 in it and 3 after it; no work runs in step 1
+    events = [
+        op("aten::mm", 0, 5),
+        call("cudaLaunchKernel", 1, 1, 1),
+        kernel("k", 2, 8, 1),
+        step(1, 20, 10),
+        op("aten::mm", 21, 4),
+        op("aten::mm", 40, 3),
+    ]
+    trace = wb.open(write(tmp_path, events))
+    assert wb.phases(trace, window="all")["host_ns"].sum() == 12 * US
+    found = wb.phases(trace, window="all", by_step=True)
+    by_step = found.group_by("step").agg(pl.col("host_ns").sum()).sort("step", nulls_last=True)
+    assert by_step.rows() == [(1, 4 * US), (None, 8 * US)]

@@ -216,3 +216,12 @@ def test_a_trace_without_device_events_has_no_rows_and_no_error(corpus):
     for question in (wb.queue, wb.queue_depth, wb.launches, wb.delays, wb.syncs):
         assert question(trace).height == 0
     assert wb.copies(trace)["bytes_per_s"].drop_nulls().len() == 0
+
+
+def test_a_depth_of_centuries_does_not_overflow(tmp_path):
+    # three calls at 0, whose kernels start one after another from 4e15 us on: 3 wait all along
+    events = [call("cudaLaunchKernel", 0, 1, n) for n in (1, 2, 3)]
+    events += [kernel("k", 4 * 10**15 + n, 1, n) for n in (1, 2, 3)]
+    found = wb.queue(wb.open(write(tmp_path, events)), window="all").head(1)
+    assert found["max_depth"].to_list() == [3]
+    assert found["mean_depth"].item() == pytest.approx(3)

@@ -99,6 +99,24 @@ def test_waiting_for_data(two_steps):
         wb.input_wait(two_steps, step=(8, 9))
 
 
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", True),
+        ("MemcpyH2D", True),  # XLA
+        ("MEMORY_COPY_HOST_TO_DEVICE", True),  # ROCm
+        ("CopyHostToDevice", True),
+        ("Memcpy DtoH (Device -> Pageable)", False),
+        ("MemcpyD2H", False),
+    ],
+)
+def test_copies_to_the_device_by_the_names_of_all_makers(tmp_path, name, counts):
+    events = [step(1, 0, 50), call("cudaMemcpyAsync", 5, 1, 1),
+              kernel(name, 10, 20, 1, cat="gpu_memcpy")]  # fmt: skip
+    (row,) = wb.input_wait(wb.open(write(tmp_path, events))).rows(named=True)
+    assert row["exposed_copy_ns"] == (20 * US if counts else 0)
+
+
 def test_loading_that_is_not_marked_is_unknown(tmp_path):
     events = [step(1, 0, 50), call("cudaLaunchKernel", 5, 1, 1), kernel("k", 10, 20, 1)]
     trace = wb.open(write(tmp_path, events))

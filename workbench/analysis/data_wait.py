@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import polars as pl
 
 from workbench import intervals
 from workbench.analysis import hostwork, needs
+from workbench.analysis.copies import direction
 from workbench.analysis.gaps import HOST, idle_time
 from workbench.analysis.window import Selection, select, spans
 from workbench.errors import UsageError
@@ -31,7 +30,6 @@ SCHEMA = {
     "share": pl.Float64(),
     "reason": pl.String(),
 }
-_TO_DEVICE = re.compile(r"HtoD|HostToDevice|HOST_TO_DEVICE|host.to.device", re.IGNORECASE)
 
 
 def input_wait(
@@ -137,7 +135,7 @@ def _copies(chosen: Selection, steps: pl.Series) -> pl.Series:
         *spans(work.filter(pl.col("kind").is_in([*COMPUTE_KINDS, "collective"])))
     )
     copies = work.filter(kind="copy").select("name", "step", "start_ns", "dur_ns")
-    copies = copies.filter(matching(copies["name"], lambda name: bool(_TO_DEVICE.search(name))))
+    copies = copies.filter(matching(copies["name"], lambda name: direction(name) == "HtoD"))
     bare = [
         intervals.length(
             intervals.difference(intervals.union(*spans(copies.filter(step=number))), busy)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from workbench.analysis.pools import DEVICE, pools
+from workbench.analysis.window import check
 
 if TYPE_CHECKING:
     from workbench.trace.core import Source, Trace
@@ -62,6 +63,7 @@ def fragmentation(
     device, with what was reserved and allocated after its last allocation or free, and the reason.
     Source: torch.cuda.memory_stats (inactive_split_bytes) and c10's CUDACachingAllocator.
     """
+    check(source, rank=rank, device=device)
     frames = [
         _of_segments(trace) if trace.segments.height else _of_totals(trace)
         for trace in source.ranks

@@ -79,7 +79,7 @@ def _of_rank(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.
     keep = pieces.begun(nested.start, chosen, within)
     dur = nested.end - nested.start
     inner = _children(nested)
-    below = _summed(inner, inner.end - inner.start, len(dur))
+    below = _summed(inner.outer, inner.end - inner.start, len(dur))
     outermost = keep & _outermost(stacks)
     measured = {
         "calls": keep.astype(np.int64),
@@ -112,10 +112,12 @@ def _of_rank(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.
 def _by_group(stacks: _Stacks, measured: dict[str, Times]) -> pl.DataFrame:
     """Add up what was measured of each call by function; `device_ns` is null when it wasn't."""
     group = stacks.group[stacks.by_group]
-    first = np.flatnonzero(np.diff(group, prepend=-1))
-    sums = {n: np.add.reduceat(x[stacks.by_group], first) for n, x in measured.items()}
-    unknown = {} if "device_ns" in sums else {"device_ns": [None] * len(first)}
-    return pl.DataFrame({"group": group[first], **sums, **unknown})
+    begins = np.diff(group, prepend=-1) != 0
+    number = np.empty(len(group), np.int64)
+    number[stacks.by_group] = np.cumsum(begins) - 1
+    sums = {n: _summed(number, x, int(begins.sum())) for n, x in measured.items()}
+    unknown = {} if "device_ns" in sums else {"device_ns": [None] * int(begins.sum())}
+    return pl.DataFrame({"group": group[begins], **sums, **unknown})
 
 
 def _stacks(table: pl.DataFrame) -> _Stacks:
@@ -178,9 +180,9 @@ def _children(nested: Nested) -> _Children:
     return _Children(outer, start, end)
 
 
-def _summed(inner: _Children, ns: Times, calls: int) -> Times:
-    out = np.zeros(calls, np.int64)
-    np.add.at(out, inner.outer, ns)
+def _summed(owner: Rows, ns: Times, owners: int) -> Times:
+    out = np.zeros(owners, np.int64)
+    np.add.at(out, owner, ns)
     return out
 
 
@@ -203,7 +205,7 @@ def _taken(trace: Trace, nested: Nested, inner: _Children) -> Times:
     working = np.zeros(len(nested.start), np.bool_)
     working[owner] = True
     beside = working[inner.outer]
-    found = _summed(inner, np.where(beside, 0, inner.end - inner.start), len(working))
+    found = _summed(inner.outer, np.where(beside, 0, inner.end - inner.start), len(working))
     place = np.cumsum(working) - 1
     found[working] = intervals.grouped_length(
         place[np.concatenate((owner, inner.outer[beside]))],
@@ -218,10 +220,15 @@ def _outermost(stacks: _Stacks) -> NDArray[np.bool_]:
     """Say of each call whether no call of the same function is running on its thread."""
     nested, order = stacks.nested, stacks.by_group
     group, start, end = stacks.group[order], nested.start[order], nested.end[order]
-    axis = Axis((group, start), (group, end))
-    reach = np.maximum.accumulate(axis(group, end))
+    # where calls of a function run at once, two that follow one another do
+    over = np.flatnonzero((group[1:] == group[:-1]) & (start[1:] < end[:-1]))
     found = np.ones(len(order), np.bool_)
-    found[order[1:]] = reach[:-1] <= axis(group, start)[1:]
+    if len(over):
+        again = np.flatnonzero(np.isin(group, group[over]))
+        group, start, end, order = group[again], start[again], end[again], order[again]
+        axis = Axis((group, start), (group, end))
+        reach = np.maximum.accumulate(axis(group, end))
+        found[order[1:]] = reach[:-1] <= axis(group, start)[1:]
     return found
 
 

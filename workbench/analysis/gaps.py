@@ -12,6 +12,7 @@ from workbench import intervals
 from workbench.analysis import hostwork, waits
 from workbench.analysis.window import Selection, spans
 from workbench.intervals import Intervals, Times
+from workbench.trace import nesting
 from workbench.trace.nesting import NONE, Rows
 
 NEAR_NS = 5_000
@@ -110,15 +111,31 @@ def idle_time(chosen: Selection, *, divide: bool = True, longer_than_ns: int = 0
     Without `divide` host time stays whole, under the cause `host`, and no table of host events is
     read. Gaps that are no longer than `longer_than_ns` inside the window are left out.
     """
-    trace = chosen.trace
-    activities = trace.activities.select(_NEEDED).filter(pl.col("device").eq_missing(chosen.device))
-    calls = _calls(chosen, activities)
-    gaps = _inside(between(activities, calls), chosen, activities)
+    activities, calls, gaps = _found(chosen)
     gaps = gaps.at(np.flatnonzero(gaps.end - gaps.start > longer_than_ns))
     parts = _parts(chosen, activities, calls, gaps)
     if not divide:
         return Idle(activities, gaps, parts, pl.Series([], dtype=pl.String))
     return Idle(activities, gaps, *_divided(chosen, parts))
+
+
+def ended(chosen: Selection) -> tuple[Times, pl.Series]:
+    """Return the length of each gap of a selection, and the id of the activity that starts there.
+
+    The id is null where the window ends the gap.
+    """
+    activities, _, gaps = _found(chosen)
+    start = np.append(activities["start_ns"].to_numpy(), _NEVER)[gaps.ender]
+    ender = np.where(start == gaps.end, gaps.ender, NONE)
+    return gaps.end - gaps.start, nesting.gathered(activities["id"], ender)
+
+
+def _found(chosen: Selection) -> tuple[pl.DataFrame, Calls, Gaps]:
+    """Return a device's activities, the call of each, and its gaps inside the window."""
+    on_device = pl.col("device").eq_missing(chosen.device)
+    activities = chosen.trace.activities.select(_NEEDED).filter(on_device)
+    calls = _calls(chosen, activities)
+    return activities, calls, _inside(between(activities, calls), chosen, activities)
 
 
 class Calls(NamedTuple):

@@ -53,7 +53,8 @@ def ops(
     keys = columns.chosen(by, BY)
     frames = []
     timed = any(t.meta.timed for t in source.ranks)
-    found = select(source, window=window, step=step if timed else None)
+    asked = step if timed else None
+    found = select(source, window=window, step=asked, rank=rank, within=within)
     for trace in source.ranks:
         chosen = [s for s in found if s.trace is trace]
         if rank is not None and trace.meta.rank != rank:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from workbench import intervals
-from workbench.analysis import pieces
+from workbench.analysis import gaps, pieces
 from workbench.analysis.window import Range, Selection, own_time, select, spans
 from workbench.intervals import EMPTY, Intervals, Times
 from workbench.trace import schema
@@ -62,7 +62,8 @@ def phases(
     it (`enumerate(DataLoader)…`, `Optimizer.step#…`, `nccl:…`), in the host ranges of the window's
     steps; each moment of a thread counts to the first phase in the order above, several threads
     count each, and Python between operators is not in it. It is of the whole rank, so the same for
-    each of its devices; null without operators. Shares are of the sum over phases, and of |A|.
+    each of its devices; null without operators. By step it is that of the step's host range, and
+    what lies outside of steps in the row without one. Shares are of the sum over phases, and of |A|.
     """
     found = select(source, window=window, step=step, rank=rank, device=device, within=within)
     frames = []
@@ -128,7 +129,8 @@ def _groups(chosen: Selection, *, by_step: bool) -> _Groups:
     if not by_step:
         return _Groups([None], code)
     step = chosen.activities["step"]
-    marked = set(step.unique().drop_nulls()) | set(chosen.steps or ())
+    known = chosen.trace.host_steps["step"] if chosen.steps is None else chosen.steps
+    marked = set(step.unique().drop_nulls()) | set(known)
     steps: list[int | None] = [*sorted(marked), None]
     place = step.replace_strict({k: i for i, k in enumerate(steps)}, return_dtype=pl.Int64)
     return _Groups(steps, place.fill_null(len(steps) - 1).to_numpy() * CODES + code)
@@ -148,16 +150,13 @@ def _counts(chosen: Selection, groups: _Groups) -> Times:
 
 def _idle(chosen: Selection, groups: _Groups) -> Times:
     """Give each gap to the group of the activity that ends it."""
-    gaps = intervals.difference(chosen.inside, chosen.times())
-    start = chosen.activities["start_ns"].to_numpy()
-    _, launched = pieces.launching(chosen.activities, chosen.trace)
-    order = np.lexsort((launched, start))
-    place = np.searchsorted(start[order], gaps.end)
-    row = np.append(order, NONE)[place]
-    ends = (row != NONE) & (np.append(start, 0)[row] == gaps.end)
-    group = np.where(ends, np.append(groups.of_activity, 0)[row], groups.size - 1)
+    dur, ender = gaps.ended(chosen)
+    place = pl.Series(groups.of_activity, dtype=pl.Int64)
+    group = ender.replace_strict(
+        chosen.activities["id"], place, default=groups.size - 1, return_dtype=pl.Int64
+    )
     found = np.zeros(groups.size, np.int64)
-    np.add.at(found, group, gaps.end - gaps.start)
+    np.add.at(found, group.to_numpy(), dur)
     return found
 
 
@@ -201,22 +200,34 @@ def _host_times(
 ) -> list[int | None]:
     if host is None:
         return [None] * groups.size
-    marks = chosen.trace.host_steps
     found: list[int | None] = []
     for number in groups.steps:
-        if by_step:
-            mine = marks.filter(pl.col("step").eq_missing(number))
-        else:
-            mine = marks.filter(pl.col("step").is_in(chosen.steps or ()))
-        if chosen.steps is None and not by_step:
-            start, end = np.array([0]), np.array([np.iinfo(np.int64).max])
-        else:
-            start = mine["host_start_ns"].to_numpy()
-            end = start + mine["host_dur_ns"].to_numpy()
-        inside = intervals.union(start, end)
+        inside = _host_time(chosen, number) if by_step else _host_window(chosen)
         inside = inside if within is None else intervals.clip(inside, *within)
         sums = [0] * CODES
         for place, x in enumerate(host):
             sums[place % CODES] += int(intervals.covered(x, *inside).sum())
         found += sums
     return found
+
+
+def _host_window(chosen: Selection) -> Intervals:
+    """Return the host ranges of the window's steps; of a window without steps, all time."""
+    if chosen.steps is None:
+        limit = np.iinfo(np.int64)
+        return Intervals(np.array([limit.min // 2]), np.array([limit.max // 2]))
+    return _host_ranges(chosen.trace.host_steps.filter(pl.col("step").is_in(chosen.steps)))
+
+
+def _host_time(chosen: Selection, step: int | None) -> Intervals:
+    """Return the part of that in one step; for null, what lies in none."""
+    marks = chosen.trace.host_steps
+    window = _host_window(chosen)
+    if step is None:
+        return intervals.difference(window, _host_ranges(marks))
+    return intervals.intersection(window, _host_ranges(marks.filter(step=step)))
+
+
+def _host_ranges(marks: pl.DataFrame) -> Intervals:
+    start = marks["host_start_ns"].to_numpy()
+    return intervals.union(start, start + marks["host_dur_ns"].to_numpy())

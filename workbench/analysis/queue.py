@@ -12,6 +12,7 @@ from workbench import intervals
 from workbench.analysis import pairs
 from workbench.analysis.window import Range, Selection, own_time, select
 from workbench.intervals import Intervals, Times
+from workbench.trace import nesting
 from workbench.trace.core import Source, Trace
 
 NEEDS = ("accelerator", "launches")
@@ -45,6 +46,7 @@ DEPTH_SCHEMA = {
     "t_ns": pl.Int64(),
     "depth": pl.Int64(),
 }
+COUNTS = ("activities", "inverted", "without_launch")
 NO_PAIRS = "no activity here is tied to a call that began before it"
 
 
@@ -168,47 +170,62 @@ def _depth(lane: NDArray[np.int64], begin: Times, start: Times) -> _Depth:
 
 
 def _rows(found: _Queue, full: int) -> list[dict[str, object]]:
+    whole = intervals.length(found.inside)
+    measured, counts = _measured(found, full, whole), _counts(found)
+    return [
+        {
+            "rank": found.chosen.rank,
+            "device": found.chosen.device,
+            "stream": stream,
+            "window_ns": whole,
+            **measured.get(lane, {"reason": NO_PAIRS}),
+            **counts.get(lane, dict.fromkeys(COUNTS, 0)),
+        }
+        for lane, stream in enumerate([None, *found.streams])
+    ]
+
+
+def _measured(found: _Queue, full: int, whole: int) -> dict[int, dict[str, object]]:
+    """Measure the depth of each lane that has any."""
     key, start, end, depth = found.over_time
     covered = intervals.covered(found.inside, start, end)
-    is_full = depth >= full
-    whole = intervals.length(found.inside)
-    counted = pairs.with_calls(found.chosen.trace, found.chosen.counted())
-    known = set(np.unique(key).tolist())
-    rows = []
-    for lane, stream in enumerate([None, *found.streams]):
-        mine = key == lane
+    filled = (depth >= full) & ((key > 0) if found.streams else True)
+    at_once = intervals.union(start[filled], end[filled])
+    any_full = intervals.length(intervals.intersection(at_once, found.inside))
+    stretches = pl.DataFrame({"lane": key, "depth": depth, "ns": covered, "filled": filled})
+    lanes = stretches.group_by("lane").agg(
+        max_depth=pl.col("depth").filter(pl.col("ns") > 0).max().fill_null(0),
+        depth_ns=(pl.col("depth").cast(pl.Float64) * pl.col("ns")).sum(),
+        waiting_ns=pl.col("ns").filter(pl.col("depth") > 0).sum(),
+        full_ns=pl.col("ns").filter("filled").sum(),
+    )
+    rows = {}
+    for lane, highest, depth_ns, waiting, own_full in lanes.iter_rows():
         # a device is full while any of its streams is
-        filled = is_full & (mine if stream is not None or not found.streams else key > 0)
-        full_ns = intervals.intersection(intervals.union(start[filled], end[filled]), found.inside)
-        lengths, depths = covered[mine], depth[mine]
-        waiting = lengths[depths > 0].sum()
-        measured = {
-            "max_depth": depths[lengths > 0].max(initial=0),
-            "mean_depth": (lengths * depths).sum() / whole if whole else None,
-            "full_ns": intervals.length(full_ns),
-            "full_share": intervals.length(full_ns) / whole if whole else None,
+        full_ns = any_full if lane == 0 else own_full
+        rows[lane] = {
+            "max_depth": highest,
+            "mean_depth": depth_ns / whole if whole else None,
+            "full_ns": full_ns,
+            "full_share": full_ns / whole if whole else None,
             "empty_ns": whole - waiting,
             "empty_share": (whole - waiting) / whole if whole else None,
         }
-        rows.append(
-            {
-                "rank": found.chosen.rank,
-                "device": found.chosen.device,
-                "stream": stream,
-                "window_ns": whole,
-                **(measured if lane in known else {"reason": NO_PAIRS}),
-                **_counts(counted if stream is None else counted.filter(stream=stream)),
-            }
-        )
     return rows
 
 
-def _counts(counted: pl.DataFrame) -> dict[str, int]:
-    return {
-        "activities": counted.height,
-        "inverted": int(counted["inverted"].sum()),
-        "without_launch": counted["launch"].null_count(),
+def _counts(found: _Queue) -> dict[int, dict[str, int]]:
+    """Count the activities that start in the window, of each lane that has any."""
+    counted = pairs.with_calls(found.chosen.trace, found.chosen.counted())
+    counts = {
+        "activities": pl.len(),
+        "inverted": pl.col("inverted").sum(),
+        "without_launch": pl.col("launch").null_count(),
     }
+    lane = {stream: n for n, stream in enumerate(found.streams, 1)}
+    by_stream = counted.drop_nulls("stream").group_by("stream").agg(**counts)
+    rows = {lane[r.pop("stream")]: r for r in by_stream.iter_rows(named=True)}
+    return rows | {0: counted.select(**counts).row(0, named=True)}
 
 
 def _series(found: _Queue, shift_ns: int) -> pl.DataFrame:
@@ -234,10 +251,8 @@ def _series(found: _Queue, shift_ns: int) -> pl.DataFrame:
 def _at(found: _Queue, lane: NDArray[np.int64], t: Times) -> NDArray[np.int64]:
     """Return the depth of lanes at some times."""
     key, start, _, depth = found.over_time
-    out = np.zeros(len(t), np.int64)
-    for one in np.unique(lane):
-        first, after = np.searchsorted(key, [one, one + 1])
-        asked = lane == one
-        row = np.searchsorted(start[first:after], t[asked], "right") - 1 + first
-        out[asked] = np.where(row >= first, depth[row], 0)
-    return out
+    axis = nesting.Axis((key, start), (lane, t))
+    row = np.searchsorted(axis(key, start), axis(lane, t), "right") - 1
+    # a row of another lane before it, or none (-1: the last), has nothing to say
+    known = (row >= 0) & (np.append(key, 0)[row] == lane)
+    return np.where(known, np.append(depth, 0)[row], 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from workbench import intervals
-from workbench.analysis.window import judged, spans
+from workbench.analysis.window import check, judged, spans
 from workbench.errors import UsageError
 from workbench.intervals import Intervals
 from workbench.trace.core import Source, Trace
@@ -43,6 +43,7 @@ def steps(
     busy + idle = dur; activities are clipped to the step by time. `outlier` says of each complete
     step but the tail whether it is unlike the device's others (`steadiness.outliers`).
     """
+    check(source, rank=rank, device=device)
     frames = [
         _of_device(trace, marks, trace.meta.origin_ns - source.origin_ns)
         for trace in source.ranks

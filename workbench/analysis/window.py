@@ -116,7 +116,7 @@ def select(
         for number in _devices(trace)
         if device is None or number == device
     ]
-    _check(source, rank=rank, device=device)
+    check(source, rank=rank, device=device)
     if step is None:
         return found
     found = [s for s in found if s.steps]
@@ -127,7 +127,8 @@ def select(
     return found
 
 
-def _check(source: Source, *, rank: int | None, device: int | None) -> None:
+def check(source: Source, *, rank: int | None = None, device: int | None = None) -> None:
+    """Raise a UsageError for a rank or a device that the source does not have."""
     ranks = [t.meta.rank for t in source.ranks]
     of_rank = [t for t in source.ranks if rank is None or t.meta.rank == rank]
     held = [x["device"].unique().to_list() for t in of_rank for x in (t.memory, t.segments)]

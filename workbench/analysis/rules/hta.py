@@ -206,9 +206,11 @@ def accounts(view: View) -> list[Account]:
     theirs = dict(zip(MEASURES, (parts.kernel_time_ns, *parts[1:3], parts.idle_ns, both),
                       strict=True))  # fmt: skip
     stages.append(Stage("times are rounded to whole microseconds, starts up and ends down", theirs))
+    classes = _idle_classes(trace, found)
     wholes = {"window": parts.kernel_time_ns, "overlap": communication}
+    wholes |= dict.fromkeys(classes, sum(ns for ns, _ in classes.values()))
     stops = dict.fromkeys(MEASURES[:4], reason) if (reason := stops_because(end)) else {}
-    return [Account("hta", view.device, stages, wholes, _idle_classes(trace, found), stops)]
+    return [Account("hta", view.device, stages, wholes, classes, stops)]
 
 
 def stops_because(found: Events) -> str | None:
