@@ -167,7 +167,7 @@ NEEDS: Mapping[str, Need] = {
     "segments": Need(
         lambda trace: bool(trace.segments.height),
         "the allocator's segments are not recorded",
-        "take a snapshot with torch.cuda.memory._snapshot()",
+        "take a snapshot with torch.cuda.memory._dump_snapshot(PATH)",
     ),
     "grid": Need(
         _some("activities", "grid"),
