@@ -30,6 +30,17 @@ def test_text_has_units_in_cells_and_headers_without_suffix():
     assert words[3] == ["[red]copy[/red]\\x1b[31m", "-", "-", "-", "-", "-", "-", "-"]
 
 
+def test_a_notebook_shows_a_table_once(monkeypatch, capsys):
+    shown = []
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("IPython.display.display", lambda *what, **_: shown.append(what))
+    frame = pl.DataFrame({"n": [1]})
+    assert output.text_table(frame, width=80).split() == ["n", "1"]
+    output.emit(frame, meta={})
+    assert capsys.readouterr().out.split() == ["n", "1"]
+    assert shown == []
+
+
 def test_numbers_are_aligned_to_the_right():
     lines = output.text_table(pl.DataFrame({"n": [1, 100], "s": ["a", "b"]}), width=80)
     assert [line.rstrip() for line in lines.splitlines()] == ["  n  s", "  1  a", "100  b"]

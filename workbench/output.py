@@ -87,7 +87,10 @@ def text_table(frame: pl.DataFrame, *, width: int, title: str | None = None) -> 
     """
     from rich.console import Console
 
-    console = Console(width=width, highlight=False, markup=False, color_system=None)
+    # In a notebook rich would show an empty output of its own beside the text.
+    console = Console(
+        width=width, highlight=False, markup=False, color_system=None, force_jupyter=False
+    )
     with console.capture() as capture:
         _render(frame, console, title)
     return capture.get()
@@ -134,7 +137,7 @@ def _number(name: str, value: float) -> str:
 def _print_text(frame: pl.DataFrame, title: str | None) -> None:
     from rich.console import Console
 
-    console = Console(width=_width(sys.stdout), highlight=False, markup=False)
+    console = Console(width=_width(sys.stdout), highlight=False, markup=False, force_jupyter=False)
     # Written by hand: rich answers a reader that has gone with an exit of its own.
     with console.capture() as capture:
         _render(frame, console, title)

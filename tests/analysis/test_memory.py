@@ -284,6 +284,14 @@ def test_modules_hold_the_peak(tmp_path):
     assert [row[:3] for row in by(found, "module")] == [
         (None, 1000, None), ("Linear_0", 600, 1), (None, 400, 2),
     ]  # fmt: skip
+    assert found["reason"].to_list() == [pools.BEFORE, None, "allocated outside of modules"]
+
+
+def test_modules_that_were_not_recorded_are_not_outside_of_any(trace):
+    found = wb.memory_peak(trace, device=0, by="module")
+    assert [(row[1], row[4]) for row in by(found, "module")] == [
+        (1000, "modules are not recorded"), (1000, pools.BEFORE),
+    ]  # fmt: skip
 
 
 # a row: address (0: unknown), size (negative: a free), time that passes before it

@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench import show
+from workbench.analysis.pools import BEFORE
 from workbench.trace.memory.timeline import CATEGORIES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,11 +166,16 @@ def test_known_cases(corpus):
 def test_a_generated_run_holds_its_activations_at_the_peak():
     run = wb.open(ROOT / "data/generated_gpu_2ranks")
     found = wb.memory(run)
-    # every layer's forward operators keep one block of 4 MiB each until backward: 2 layers of 5
-    assert found["peak_allocated_bytes"].to_list() == [10 * 4 * 2**20] * 2
+    # every layer's forward operators keep one block of 4 MiB each until backward: 2 layers of 5;
+    # from before, 2 layers of 2 weights of 2 MiB, with gradients and two moments each: 32 MiB
+    mib = 2**20
+    assert found["allocated_at_start_bytes"].to_list() == [32 * mib] * 2
+    assert found["peak_allocated_bytes"].to_list() == [(32 + 10 * 4) * mib] * 2
+    # 72 MiB are more than three segments of 20 MiB
+    assert found["peak_reserved_bytes"].to_list() == [80 * mib] * 2
     assert found.select("peak_step", "peak_phase", "not_freed").rows() == [(10, "forward", 0)] * 2
-    held = wb.memory_peak(run, by="phase")
-    assert held.select("rank", "name", "blocks").rows() == [(0, "forward", 10), (1, "forward", 10)]
+    held = wb.memory_peak(run, by="phase", rank=0).select("name", "bytes", "blocks", "reason")
+    assert held.rows() == [("forward", 40 * mib, 10, None), (None, 32 * mib, None, BEFORE)]
 
 
 def test_a_recorded_run_on_the_host():

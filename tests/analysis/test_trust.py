@@ -100,6 +100,13 @@ def test_show_says_what_is_missing(tmp_path):
     assert "call profiler.step() once a step" in reason
 
 
+def test_without_an_accelerator_nothing_else_of_it_is_asked_for(tmp_path):
+    trace = wb.open(write(tmp_path, [op("aten::mm", 0, 20)]))
+    for name in ("queue", "syncs"):
+        reason = show.about(trace, name, show.Choice())["reason"]
+        assert reason.endswith("record on a machine with an accelerator")
+
+
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     "name",

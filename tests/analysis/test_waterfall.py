@@ -154,6 +154,7 @@ def test_collections_and_what_they_cost(tmp_path):
         frame("gc.py(3): callback", 55, 5),  # within it
         frame("Python GC", 60, 10, tid=2),  # a thread that launches nothing
         frame("Python GC", 120, 10),  # behind a busy device
+        frame("Python GC", 150, 10),  # after all that is known of the device
     ]  # fmt: skip
     found = wb.gc(wb.open(write(tmp_path, events)))
     # relative to the earliest event, the step at 0
@@ -162,6 +163,7 @@ def test_collections_and_what_they_cost(tmp_path):
         ("<built-in function collect>", 50, 20, 20),
         ("Python GC", 60, 10, 0),
         ("Python GC", 120, 10, 0),
+        ("Python GC", 150, 10, None),
     ]
     assert set(found["kind"]) == {"garbage_collection"}
     assert set(found["step"]) == {1}

@@ -34,7 +34,7 @@ SCHEMA = {
 }
 TOTALS_ONLY = (
     "only totals at the last allocation are recorded; take a snapshot with "
-    "torch.cuda.memory._snapshot() for segments and blocks"
+    "torch.cuda.memory._dump_snapshot(PATH) for segments and blocks"
 )
 NO_BLOCKS = "the snapshot lists no blocks, so the largest free one is unknown"
 _GROUP = ("device", "kind", "pool", "stream")

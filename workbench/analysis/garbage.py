@@ -36,9 +36,10 @@ def gc(source: Source, *, rank: int | None = None, device: int | None = None) ->
     or `garbage collect…`, or the call of the builtin `collect`; a wait for the lock (`gil_wait`)
     an annotation that names the GIL and a wait. What lies within another of its kind is part of
     it. `idle_ns` is the idle time of the device meanwhile whose next work this very thread had yet
-    to launch, by the rules of `idle_causes`; null where no work is tied to its launch. On several
-    devices each has a row. `step` is the host step that it began in. The whole recording counts,
-    whatever its steps.
+    to launch, by the rules of `idle_causes`; null where no work is tied to its launch, and before
+    the first and after the last activity, where nothing is known of the device. On several devices
+    each has a row. `step` is the host step that it began in. The whole recording counts, whatever
+    its steps.
     """
     chosen = select(source, window="all", rank=rank, device=device)
     frames = []
@@ -98,4 +99,5 @@ def _caused(chosen: Selection, events: pl.DataFrame) -> pl.Series:
         waiting = intervals.union(parts.start[host], parts.end[host])
         mine = (events["thread"] == thread).to_numpy().nonzero()[0]
         out[mine] = intervals.covered(waiting, start[mine], end[mine])
-    return out
+    known = pl.Series(intervals.covered(chosen.inside, start, end) > 0)
+    return pl.select(pl.when(known).then(out)).to_series()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from workbench.analysis import needs
 from workbench.analysis.pools import BEFORE, Peak, Pool, blocks, described, peak, pools
 from workbench.analysis.window import Range
 from workbench.errors import unknown_name
@@ -85,9 +86,9 @@ def _of_pool(pool: Pool, found: Peak, by: str | None, shift_ns: int) -> pl.DataF
         groupings = {by: groupings[by]} if by in groupings else {}
     whole = found.bytes if pool.has_totals else None
     frames = [
-        frame.sort("bytes", "name", descending=[True, False], nulls_last=True).with_columns(
-            by=pl.lit(name)
-        )
+        frame.sort(
+            "bytes", "name", descending=[True, False], nulls_last=True, maintain_order=True
+        ).with_columns(by=pl.lit(name))
         for name, frame in groupings.items()
     ]
     every = pl.concat(frames) if frames else pl.DataFrame(schema=_COUNTED | {"by": pl.String})
@@ -115,6 +116,8 @@ def _groupings(pool: Pool, found: Peak) -> dict[str, pl.DataFrame]:
         bytes=size, site=pool.rows["site"][alive]
     )
     lacking = {"site": UNNAMED["site"]}
+    if not needs.NEEDS["modules"].present(pool.trace):
+        lacking["module"] = needs.NEEDS["modules"].missing
     if not pool.trace.ops.height:
         lacking = dict.fromkeys(BY, NO_OPS) | lacking
     return {

@@ -167,7 +167,7 @@ NEEDS: Mapping[str, Need] = {
     "segments": Need(
         lambda trace: bool(trace.segments.height),
         "the allocator's segments are not recorded",
-        "take a snapshot with torch.cuda.memory._snapshot()",
+        "take a snapshot with torch.cuda.memory._dump_snapshot(PATH)",
     ),
     "grid": Need(
         _some("activities", "grid"),
@@ -201,12 +201,17 @@ NEEDS: Mapping[str, Need] = {
 
 
 def unmet(source: Source, needs: tuple[str, ...]) -> list[str]:
-    """Return a sentence for each need that no rank of the source meets."""
+    """Return a sentence for each need that no rank of the source meets.
+
+    Where there is no accelerator, what else would be recorded of one is not asked for.
+    """
     found: list[str] = []
     for name in needs:
         need = NEEDS[name]
         if not any(need.present(trace) for trace in source.ranks):
             found += dict.fromkeys(need.why(trace) for trace in source.ranks)
+            if name == "accelerator":
+                break
     return found
 
 

@@ -83,3 +83,4 @@ LAYER = (
     ),
 )
 """Forward 140 us, backward 295 us, before jitter."""
+MATRICES = sum(operation.matrix for operation in LAYER)

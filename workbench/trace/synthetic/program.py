@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 COMPUTE, COMMUNICATION, COPY = 7, 20, 24
 WIRE_BYTES_PER_NS = 200
 BYTES_PER_ELEMENT = 2
+KEPT = 4
+"""Tensors that outlast a step for each weight: itself, its gradient, and AdamW's two moments."""
 DATA_NS = 30_000
 INPUT_COPY_NS = 20_000
 SWITCH_NS = 5_000
@@ -43,7 +45,8 @@ class Program:
     def __init__(self, spec: SyntheticSpec, rank: int) -> None:
         self.spec = spec
         self.rank = rank
-        self.recorder = Recorder(rank * spec.rank_skew_ns)
+        weights = spec.layers * layers.MATRICES * spec.hidden**2
+        self.recorder = Recorder(rank * spec.rank_skew_ns, KEPT * weights * BYTES_PER_ELEMENT)
         self.random = random.Random(f"{spec.seed}/{rank}")  # noqa: S311
         self.steps: list[HostEvent] = []
         self.seq = 0

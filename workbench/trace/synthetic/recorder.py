@@ -115,7 +115,7 @@ class _Thread:
 class Recorder:
     """Collects the schedule of one rank."""
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, allocated: int = 0) -> None:
         self.host: list[HostEvent] = []
         self.calls: list[Call] = []
         self.activities: list[Activity] = []
@@ -124,7 +124,7 @@ class Recorder:
         self.mirrors: dict[tuple[int, int], tuple[HostEvent, int, int, int]] = {}
         self.flows: list[tuple[HostEvent, HostEvent]] = []
         self.memory: list[tuple[int, int, int, int]] = []
-        self.allocated = 0
+        self.allocated = allocated
         self.threads = {t: _Thread(now=start, segment_start=start) for t in (MAIN, AUTOGRAD)}
         self.current = MAIN
         self.stream_end: dict[int, int] = {}

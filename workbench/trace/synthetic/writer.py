@@ -30,6 +30,8 @@ BASE_NS = 1_711_964_646_000_000_000
 RANK_BASE_NS = 1_000_000_000
 PID = 21_587
 NO_STREAM = 4_294_967_295
+SEGMENT_BYTES = 20 * 2**20
+"""In which torch reserves memory for blocks of 1 to 10 MiB (c10's `kLargeBuffer`)."""
 SHAPES = {
     "kernel": {"registers per thread": 168, "shared memory": 231_424},
     "collective": {"registers per thread": 96, "shared memory": 87_568},
@@ -248,10 +250,12 @@ class _Lines:
             yield self._flow("f", number, "fwdbwd", self._thread(backward), backward.start)
 
     def _memory(self) -> Iterator[str]:
+        peak = max((row[-1] for row in self.recorder.memory), default=0)
+        reserved = -(-peak // SEGMENT_BYTES) * SEGMENT_BYTES  # warm-up steps had the same peak
         for time, thread, size, allocated in self.recorder.memory:
             self.index += 1
             args = {
-                "Total Reserved": 1 << 33,
+                "Total Reserved": reserved,
                 "Total Allocated": allocated,
                 "Bytes": size,
                 "Addr": 140_000_000_000_000 + allocated - max(size, 0),
