@@ -69,8 +69,9 @@ def test_frames_are_computed_once_and_named(job):
     answers = Answers(job, Choice())
     assert answers["summary"] is answers["summary"]
     assert list(answers) == [
-        "summary", "breakdown", "steps", "kernels", "ops", "overlap", "collectives", "roofline",
-        "coverage",
+        "summary", "breakdown", "steps", "waterfall_mean", "kernels", "ops", "modules", "phases",
+        "idle", "idle_causes", "launches", "queue_depth", "overlap", "groups", "collectives",
+        "memory_timeline", "memory_peak", "roofline", "coverage",
     ]  # fmt: skip
     assert repr(answers).startswith("Answers(summary, ")
 
