@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
@@ -15,14 +16,46 @@ from workbench.trace.open import RUN_FILE, open_source
 from workbench.views.html import save
 from workbench.views.timeline import Timeline
 
+
+class Section(NamedTuple):
+    """One table of the report; it stands there when it has rows."""
+
+    heading: str
+    name: str
+    """As `workbench show` has it."""
+    top: int | None = None
+    sort: str | None = None
+    columns: str | None = None
+
+
 SECTIONS = (
-    ("Summary", "summary", None),
-    ("Where the window goes", "breakdown", None),
-    ("Steps", "steps", None),
-    ("Overlap of communication with compute", "overlap", None),
-    ("Longest kernels", "kernels", 25),
-    ("Operators", "ops", 25),
+    Section("Summary", "summary"),
+    Section("Where the window goes", "breakdown"),
+    Section("The mean step, part by part", "waterfall_mean"),
+    Section("Steps", "steps"),
+    Section("Why the device was idle", "idle_causes"),
+    Section("Overlap of communication with compute", "overlap"),
+    Section("Process groups", "groups"),
+    Section("Most exposed collectives", "collectives", 25, "exposed_ns"),
+    Section(
+        "Phases",
+        "phases",
+        columns="rank,device,phase,count,busy_ns,busy_share,idle_ns,idle_share,host_ns,host_share",
+    ),
+    Section("Longest kernels", "kernels", 25),
+    Section("Operators", "ops", 25),
+    Section(
+        "Launches",
+        "launches",
+        25,
+        columns="rank,device,name,kind,calls,activities,short,inverted,call_total_ns,"
+        "call_median_ns,queue_median_ns,queue_p95_ns,execution_median_ns,execution_total_ns",
+    ),
+    Section("Memory at its peak, by who allocated it", "memory_peak", 25),
+    Section("What this recording can answer", "trust"),
 )
+LONG_TEXT = 48
+"""Characters from which a text may take several lines."""
 
 
 def write(source: Path, out: Path | None = None) -> Path:
@@ -64,11 +97,12 @@ def sections(source: Source) -> list[tuple[str, str]]:
         for r in show.frame(source, "problems", show.Choice()).to_dicts()
     )
     parts = [("Notes", notes)] if notes else []
-    for heading, name, top in SECTIONS:
+    for heading, name, top, sort, columns in SECTIONS:
         found = show.frame(source, name, show.Choice())
         if found.height:
             more = "" if top is None or found.height <= top else f", the first {top}"
-            parts.append((heading + more, table(found if top is None else found.head(top))))
+            shown = show.arrange(found, top=top, sort=sort, columns=columns)
+            parts.append((heading + more, table(shown)))
     return parts
 
 
@@ -76,11 +110,16 @@ def table(frame: pl.DataFrame) -> str:
     """Return a frame as an HTML table, with units in the cells as `workbench show` prints them."""
     head = "".join(f"<th>{html.escape(header(n).replace('_', ' '))}</th>" for n in frame.columns)
     rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(_text(n, v))}</td>" for n, v in row.items()) + "</tr>"
+        "<tr>" + "".join(_cell(_text(n, v)) for n, v in row.items()) + "</tr>"
         for row in frame.iter_rows(named=True)
     )
     body = f"<thead style='white-space: normal'><tr>{head}</tr></thead><tbody>{rows}</tbody>"
     return f"<div style='overflow-x: auto'><table style='white-space: nowrap'>{body}</table></div>"
+
+
+def _cell(text: str) -> str:
+    wide = ' style="white-space: normal; min-width: 30em"' if len(text) > LONG_TEXT else ""
+    return f"<td{wide}>{html.escape(text)}</td>"
 
 
 def _text(name: str, value: object) -> str:

@@ -154,6 +154,7 @@ def test_causes_have_the_names_that_pictures_give_them():
     table = Parsed(html_table(frame(cause=["host_sync", None]), described))
     assert table.rows[1:] == [["host: waiting for the device"], ["-"]]
     assert {c["class"].split()[0] for c in table.cells} == {"wb-text"}
+    assert [c["data-v"] for c in table.cells[1:]] == ["host: waiting for the device", ""]
 
 
 def test_headings_carry_the_column_by_which_a_page_sorts():

@@ -50,11 +50,6 @@ def has(frame: str) -> Callable[[Answers], bool]:
     return lambda answers: answers[frame].height > 0
 
 
-def lacks(frame: str) -> Callable[[Answers], bool]:
-    """Say whether a frame has none."""
-    return lambda answers: answers[frame].is_empty()
-
-
 def several_ranks(answers: Answers) -> bool:
     """Say whether more than one rank is looked at."""
     return len(answers.source.ranks) > 1

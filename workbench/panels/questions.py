@@ -23,7 +23,7 @@ from workbench.analysis.summary import summary
 from workbench.analysis.waterfall import waterfall_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     import polars as pl
 
@@ -52,7 +52,7 @@ def _memory(a: Answers) -> pl.DataFrame:
     return memory_timeline(a.source, by=by, points=MEMORY_POINTS, **_host(a))
 
 
-QUESTIONS: Mapping[str, Callable[[Answers], pl.DataFrame]] = {
+QUESTIONS: dict[str, Callable[[Answers], pl.DataFrame]] = {
     "summary": lambda a: summary(a.source, **a.narrowed),
     "breakdown": lambda a: breakdown(a.source, **a.narrowed),
     "steps": lambda a: steps(a.source),

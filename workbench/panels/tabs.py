@@ -8,7 +8,6 @@ from workbench.panels.parts import (
     Picture,
     Rows,
     has,
-    lacks,
     narrowed,
     of_first_rank,
     several_ranks,
@@ -56,20 +55,16 @@ TABS: Mapping[str, tuple[Part, ...]] = {
             ),
             when=has("modules"),
         ),
-        Rows(frame="modules", columns=columns.MODULES),
+        Rows(frame="modules", columns=columns.MODULES, when=has("modules")),
         Picture(
             frame="phases",
             name="phases",
             view="icicle.phases",
             height=86,
-            when=lacks("modules"),
-        ),
-        Rows(
-            frame="phases",
-            columns=columns.PHASES,
             said="By phase of the step: where the host was when it launched the work. Phases "
             "overlap, communication under backward above all.",
         ),
+        Rows(frame="phases", columns=columns.PHASES),
     ),
     "Steps": (
         Picture(
@@ -157,7 +152,8 @@ TABS: Mapping[str, tuple[Part, ...]] = {
             frame="collectives",
             name="collectives",
             view="collectives.scatter",
-            height=360,
+            height=300,
+            options={"height": 300},
             said="Each collective by size and speed: points of one size belong at one height; "
             "lower ones waited for a rank or shared the link.",
             when=has("collectives"),

@@ -57,14 +57,14 @@ COLLECTIVES = (
 )
 ROOFLINE = (
     Column("operator", "operator"),
-    Column("shapes", "shapes"),
+    Column("shapes", "shapes", "long"),
     _PLACE,
     Column("share_of_device_time", "share of device time", "share"),
     Column("time_ns", "time", "time"),
     Column("calls", "calls", "count"),
     Column("ratio_to_roof", "of its roof", "share", "reached / attainable FLOP/s"),
     Column("bound", "bound by"),
-    Column("reason", "why unknown", hint="why there is no ratio to the roof"),
+    Column("reason", "why unknown", "long", "why there is no ratio to the roof"),
 )
 CAUSES = (
     Column("cause", "why the device was idle", "cause"),
@@ -73,18 +73,18 @@ CAUSES = (
     Column("time_ns", "idle", "time", "adds up to the idle time of the window"),
     Column("gaps", "gaps", "count", "that hold some of it; a gap may have several causes"),
     Column("longest_ns", "longest", "time", "the most of it in one gap"),
-    Column("reason", "what is missing", hint="why no cause could be told apart", spare=True),
+    Column("reason", "what is missing", "long", "why causes can't be told apart", spare=True),
 )
 GAPS = (
-    Column("ended_by", "ended by", hint="the activity that ran next"),
     Column("cause", "cause", "cause", "the one that fills most of the gap"),
     _PLACE,
     Column("step", "step", "count", "that launched what ended the gap", spare=True),
     Column("dur_ns", "idle", "time"),
-    Column("host_ns", "before the call", "time", "the host had not launched yet", spare=True),
-    Column("launch_call_ns", "in the call", "time", "while the call launched", spare=True),
-    Column("device_ns", "after it", "time", "launched and not begun", spare=True),
-    Column("blocked_by", "the host was in", hint="what filled most of its part", spare=True),
+    Column("host_ns", "host", "time", "the host had not called yet"),
+    Column("launch_call_ns", "call", "time", "while the host was in the call that launched"),
+    Column("device_ns", "device", "time", "launched and not begun, or the call is not known"),
+    Column("blocked_by", "host was in", "long", "what filled most of its part", spare=True),
+    Column("ended_by", "ended by", "long", "the activity that ran next"),
     Column("call", "launched by", hint="the call that launched what ended the gap", spare=True),
 )
 LAUNCHES = (
@@ -92,16 +92,15 @@ LAUNCHES = (
     Column("kind", "kind"),
     _PLACE,
     Column("calls", "calls", "count"),
-    Column("activities", "activities", "count", "what they launched; a graph launches many"),
+    Column("activities", "work", "count", "activities that they launched; a graph launches many"),
     Column("call_total_ns", "calls, total", "time", "host time inside the calls"),
     Column("call_median_ns", "call, median", "time"),
-    Column("call_p95_ns", "call, p95", "time"),
     Column("queue_median_ns", "queue, median", "time", "from the call's end to the work's start"),
     Column("queue_p95_ns", "queue, p95", "time", "from the call's end to the work's start"),
     Column("execution_median_ns", "runs, median", "time", "of each activity"),
     Column("execution_total_ns", "runs, total", "time", "added up over activities"),
-    Column("short", "shorter than the call", "count", "calls that took longer than their work"),
-    Column("inverted", "before the call", "count", "by clocks that differ; they have no queue"),
+    Column("short", "short", "count", "calls that took longer than their work ran"),
+    Column("inverted", "too early", "count", "work that starts before its call, by the clocks"),
 )
 MODULES = (
     Column("path", "module", hint="from the outermost; the last row is time of no module"),
@@ -134,7 +133,7 @@ PEAK = (
     Column("share", "share of the peak", "share", spare=True),
     Column("bytes", "at the peak", "bytes"),
     Column("blocks", "blocks", "count", spare=True),
-    Column("reason", "why it has no name", spare=True),
+    Column("reason", "why it has no name", "long", spare=True),
 )
 GROUPS = (
     Column("group", "process group"),

@@ -36,8 +36,8 @@ class Column:
     """Column of the frame."""
     heading: str
     kind: str = "text"
-    """text, cause (of idle time), count, time (ns), share (0 to 1), bytes, rate (bytes a second),
-    flag or place."""
+    """text, long (text that may break anywhere), cause (of idle time), count, time (ns),
+    share (0 to 1), bytes, rate (bytes a second), flag or place."""
     hint: str = ""
     """One sentence that the heading shows on hover."""
     spare: bool = False
@@ -81,8 +81,8 @@ def html_table(
 
 
 _MARK = ' class="wb-selected" aria-selected="true"'
-_TEXT = {"cause": "text"}
-"""Kinds that look like another one."""
+_LOOKS = {"cause": "text wb-word", "long": "text wb-long"}
+"""Kinds that look like text, and how they differ from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _heading(scaled: _Scaled) -> str:
     unit = f' <span class="wb-unit">{scaled.unit}</span>' if scaled.unit else ""
     hint = f' title="{html.escape(column.hint)}"' if column.hint else ""
     name = f'data-name="{html.escape(column.name)}" aria-sort="none" tabindex="0"'
-    look = _TEXT.get(column.kind, column.kind)
+    look = _LOOKS.get(column.kind, column.kind)
     return f'<th class="wb-{look}" {name}{hint}>{html.escape(column.heading)}{unit}</th>'
 
 
@@ -132,11 +132,9 @@ def _cell(scaled: _Scaled, row: dict[str, Any]) -> str:
         return f'<td class="wb-place" data-v="{html.escape(text)}">{html.escape(text)}</td>'
     value = row[column.name]
     if value is None:
-        look = _TEXT.get(column.kind, column.kind)
+        look = _LOOKS.get(column.kind, column.kind)
         return f'<td class="wb-{look} wb-null" data-v="">{UNKNOWN}</td>'
-    if column.kind == "cause":
-        return _text_cell("text", causes.label(value))
-    if column.kind in ("text", "flag"):
+    if column.kind in ("text", "long", "cause", "flag"):
         return _text_cell(column.kind, value)
     if column.kind == "share":
         return _share_cell(value)
@@ -146,10 +144,12 @@ def _cell(scaled: _Scaled, row: dict[str, Any]) -> str:
 
 def _text_cell(kind: str, value: object) -> str:
     text = ("yes" if value else "no") if kind == "flag" else str(value)
+    text = causes.label(text) if kind == "cause" else text
     whole = html.escape(text)
     shown = html.escape(cut(text))
     title = f' title="{whole}"' if shown != whole else ""
-    return f'<td class="wb-{kind}" data-v="{whole}"{title}>{shown}</td>'
+    look = _LOOKS.get(kind, kind)
+    return f'<td class="wb-{look}" data-v="{whole}"{title}>{shown}</td>'
 
 
 def _share_cell(value: float) -> str:
