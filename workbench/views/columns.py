@@ -67,7 +67,7 @@ ROOFLINE = (
     Column("reason", "why unknown", "long", "why there is no ratio to the roof"),
 )
 CAUSES = (
-    Column("cause", "why the device was idle", "cause"),
+    Column("cause", "cause", "cause", "what the device waited for"),
     _PLACE,
     Column("share", "share of idle time", "share", "of the same device"),
     Column("time_ns", "idle", "time", "adds up to the idle time of the window"),

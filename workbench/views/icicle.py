@@ -168,7 +168,7 @@ def _labels(drawn: pl.DataFrame, look: Theme, width: int) -> hv.Labels:
     """Write names, cut where a cell is too narrow for all of it."""
     x, y, text = [], [], []
     for row in drawn.iter_rows(named=True):
-        letters = int((row["x1"] - row["x0"]) * width / LETTER) - 1
+        letters = int((row["x1"] - row["x0"]) * width / LETTER) - 2
         label = f"{row['name']}  {row['time']}"
         label = label if len(label) <= letters else row["name"]
         if letters < 3:  # noqa: PLR2004 - a letter and an ellipsis say nothing
