@@ -65,7 +65,7 @@ def test_long_texts_take_several_lines():
     long = "a " * 40
     text = report.table(pl.DataFrame({"name": [long, "b"]}))
     assert text.count("white-space: normal; min-width") == 1
-    assert "<td>b</td>" in text
+    assert '<td style="text-align: left">b</td>' in text
 
 
 def test_names_from_the_trace_are_escaped(page):
