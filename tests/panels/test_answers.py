@@ -1,7 +1,8 @@
 """What the explorer says of a source, worked out by hand on a run of two ranks."""
 
+import polars as pl
 import pytest
-from tinytrace import call, kernel, op, step, write
+from tinytrace import allocation, call, kernel, op, step, write
 
 import workbench as wb
 from workbench.errors import UsageError
@@ -69,10 +70,60 @@ def test_frames_are_computed_once_and_named(job):
     answers = Answers(job, Choice())
     assert answers["summary"] is answers["summary"]
     assert list(answers) == [
-        "summary", "breakdown", "steps", "kernels", "ops", "overlap", "collectives", "roofline",
-        "coverage",
+        "summary", "breakdown", "steps", "waterfall_mean", "kernels", "ops", "modules", "phases",
+        "idle", "idle_causes", "launches", "queue_depth", "overlap", "groups", "collectives",
+        "memory_timeline", "memory_peak", "roofline", "coverage",
     ]  # fmt: skip
     assert repr(answers).startswith("Answers(summary, ")
+
+
+def test_gaps_and_the_mean_step_follow_a_range(job):
+    # rank 0 is idle in 70-110; of 80-130 lies 80-110, and of the steps 80-110 and 110-130
+    whole = Answers(job, Choice(rank=0, step=(1, 1)))
+    assert whole["idle"].select("start_ns", "dur_ns").rows() == [(70 * US, 40 * US)]
+    parts = whole["waterfall_mean"].group_by("part").agg(pl.col("mean_ns").sum()).rows()
+    assert dict(parts) == {
+        "compute": 50 * US, "exposed_communication": 10 * US, "exposed_copy": 0, "idle": 40 * US,
+    }  # fmt: skip
+    ranged = Answers(job, Choice(rank=0, within=(80 * US, 130 * US)))
+    assert ranged["idle"].select("start_ns", "dur_ns").rows() == [(80 * US, 30 * US)]
+    assert ranged["idle_causes"]["time_ns"].sum() == 30 * US
+    assert ranged["steps"].equals(whole["steps"])
+
+
+def test_what_the_recording_lacks_is_said_with_how_to_record_it(job):
+    answers = Answers(job, Choice())
+    assert answers.lacking("memory_peak") == (
+        "No memory events are recorded; record with profile_memory=True.",
+    )
+    assert answers.lacking("modules") == (
+        (
+            "Modules are not recorded; record with with_stack=True or with_modules=True, or mark "
+            "them with NVTX ranges."
+        ),
+    )
+    assert answers.lacking("idle") == ()
+    assert answers.lacking("coverage") == ()
+
+
+def test_memory_is_of_the_hosts_steps(tmp_path):
+    # host steps 0-100 and 100-200; 8 B come at 10, 16 B more at 150
+    events = [
+        step(1, 0, 100), step(2, 100, 100),
+        op("aten::a", 5, 10), allocation(10, 8, 1, 8),
+        op("aten::b", 145, 10), allocation(150, 16, 2, 24),
+        *(call("cudaLaunchKernel", t, 1, c) for c, t in ((1, 7), (2, 147))),
+        kernel("k", 20, 10, 1), kernel("k", 160, 10, 2),
+    ]  # fmt: skip
+    trace = wb.open(write(tmp_path, events))
+    for window in ("steps", "steady", "host"):
+        answers = Answers(trace, Choice(window=window, step=(1, 1)))
+        assert answers["memory_peak"]["peak_bytes"].unique().to_list() == [8]
+        assert answers["memory_timeline"]["allocated_bytes"].max() == 8
+    held = Answers(trace, Choice())["memory_peak"].filter(pl.col("by") == "op")
+    assert held.select("name", "bytes").rows() == [("aten::b", 16), ("aten::a", 8)]
+    ranged = Answers(trace, Choice(step=(1, 1), within=(120 * US, 180 * US)))
+    assert ranged["memory_peak"]["peak_bytes"].unique().to_list() == [24]
 
 
 def test_an_empty_range_is_said(job):

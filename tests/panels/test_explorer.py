@@ -1,13 +1,19 @@
 """The explorer without a browser: set values, read frames."""
 
+import html
 import json
+import re
 import shutil
 
+import ipywidgets as w
 import pytest
+from tinytrace import op, write
 
 import workbench as wb
 from workbench.errors import UsageError
-from workbench.panels.table import NO_ROW
+from workbench.panels.questions import QUESTIONS
+from workbench.panels.table import NO_ROW, Table
+from workbench.panels.tabs import TABS
 from workbench.resources import data
 from workbench.trace.synthetic import SyntheticSpec, generate
 
@@ -68,7 +74,7 @@ def test_a_click_on_a_row_selects_the_longest_event(explorer):
 
 
 def test_a_click_on_a_step_shows_it(explorer):
-    explorer.panes.tabs.selected_index = 2
+    explorer.panes.open("Steps")
     explorer.panes.tables["steps"].selected = 1
     start, length = explorer.frames["steps"].select("start_ns", "dur_ns").row(1)
     assert explorer.timeline.window == [start, start + length]
@@ -88,16 +94,117 @@ def test_a_selection_narrows_every_figure_and_leaves_again(explorer, folder):
     assert explorer.headline == before
 
 
-def test_tabs_are_filled_when_they_are_opened(explorer):
-    steps = explorer.panes.tabs.children[2]
+def test_tabs_are_filled_when_they_are_opened(explorer, monkeypatch):
+    asked = []
+    for name, question in QUESTIONS.items():
+        said = lambda a, n=name, q=question: (asked.append(n), q(a))[1]  # noqa: E731
+        monkeypatch.setitem(QUESTIONS, name, said)
+    explorer.choose(window="all")
+    assert set(asked) == {"summary", "kernels"}  # the headline and the tab in sight
+    steps = explorer.panes.tabs.children[list(TABS).index("Steps")]
     assert steps.children == ()
-    explorer.panes.tabs.selected_index = 2
+    explorer.panes.open("Steps")
+    assert asked[2:] == ["waterfall_mean", "steps"]
     assert explorer.panes.tables["steps"].html.count("data-row=") == (
         explorer.frames["steps"].height
     )
-    for index in range(len(explorer.panes.tabs.children)):
-        explorer.panes.tabs.selected_index = index
-        assert explorer.panes.tabs.children[index].children
+    for title in TABS:
+        explorer.panes.open(title)
+    assert len(asked) == len(set(asked)), "each frame is computed once"
+
+
+def shown(explorer, title):
+    """Return what a tab shows: sentences, and the names of its pictures and tables."""
+    explorer.panes.open(title)
+    found = []
+    for widget in explorer.panes.tabs.children[list(TABS).index(title)].children:
+        if isinstance(widget, w.HTML):
+            found += [html.unescape(t) for t in re.findall(r"<p[^>]*>(.*?)</p>", widget.value)]
+        else:
+            assert not isinstance(widget, Table) or widget.html
+            found.append(widget.name)
+    return found
+
+
+def names(explorer, title):
+    return [x for x in shown(explorer, title) if " " not in x]
+
+
+def test_what_each_tab_shows_of_two_ranks(explorer):
+    assert names(explorer, "Modules") == ["phases", "phases"]
+    assert shown(explorer, "Modules")[0].startswith("Modules are not recorded; record with")
+    assert names(explorer, "Steps") == ["waterfall", "steps", "steps"]
+    assert names(explorer, "Idle") == ["idle_causes", "gaps", "idle"]
+    assert names(explorer, "Launches") == ["queue", "launches"]
+    assert names(explorer, "Overlap") == [
+        "overlap", "groups", "collectives", "ranks", "collectives",
+    ]  # fmt: skip
+    assert names(explorer, "Memory") == ["memory", "memory_peak"]
+    assert "choose another above" in shown(explorer, "Memory")[0]
+    explorer.choose(rank=1)  # one rank can't be compared
+    assert names(explorer, "Overlap") == ["overlap", "groups", "collectives", "collectives"]
+    assert "choose another above" not in shown(explorer, "Memory")[0]
+
+
+def test_no_tab_is_empty_when_the_recording_lacks_everything(tmp_path):
+    explorer = wb.Explorer(write(tmp_path, [op("aten::mm", 0, 10)]))
+    assert shown(explorer, "Launches") == [
+        "No accelerator is in the trace; record on a machine with an accelerator.",
+        (
+            "No activity is tied to the call that launched it; record with the runtime calls on "
+            "(ProfilerActivity.CPU beside CUDA)."
+        ),
+    ]
+    assert shown(explorer, "Memory") == [
+        "No memory events are recorded; record with profile_memory=True."
+    ]
+    assert shown(explorer, "Overlap") == ["No collective is recorded; record a distributed run."]
+    assert shown(explorer, "Steps")[0] == (
+        "No complete step is marked; call profiler.step() once a step and record at least two "
+        "steps."
+    )
+    for title in TABS:
+        assert shown(explorer, title)
+
+
+def test_a_range_narrows_what_it_can_and_the_rest_says_so(explorer, folder):
+    row = explorer.frames["steps"].row(0, named=True)
+    within = (row["start_ns"], row["start_ns"] + row["dur_ns"] // 2)
+    explorer.timeline.selection = list(within)
+    job = wb.open(folder)
+    for name in ("idle", "idle_causes", "launches", "queue_depth", "modules", "phases", "groups"):
+        wanted = getattr(wb, name)(job, window="all", within=within)
+        assert explorer.frames[name].equals(wanted), name
+    assert explorer.frames["waterfall_mean"].equals(wb.waterfall_mean(job, within=within))
+    said = shown(explorer, "Steps")
+    assert "what the selected range holds of each step" in said[0]
+    assert "also while a range is selected" in said[2]
+    assert "also while a range is selected" in shown(explorer, "Roofline")[0]
+    before = explorer.frames["steps"]["start_ns"].min()
+    explorer.timeline.selection = [before - 2, before - 1]
+    assert shown(explorer, "Steps")[1] == ("No part of a complete step lies in the selected range.")
+
+
+def test_a_click_on_a_gap_shows_it_and_what_ended_it(explorer):
+    explorer.panes.open("Idle")
+    gaps = explorer.frames["idle"]
+    row = gaps["rank"].to_list().index(1)
+    explorer.panes.tables["idle"].selected = row
+    gap = gaps.row(row, named=True)
+    start, end = explorer.timeline.window
+    assert start < gap["start_ns"]
+    assert gap["start_ns"] + gap["dur_ns"] < end
+    fields = dict(explorer.details.iter_rows())
+    assert (fields["name"], fields["rank"]) == (gap["ended_by"], "1")
+    assert explorer.panes.tables["idle"].selected == row
+
+
+def test_a_choice_that_a_pane_cannot_take_is_a_sentence_in_it(explorer, monkeypatch):
+    def refuse(_):
+        raise UsageError("There is no such step.")
+
+    monkeypatch.setitem(QUESTIONS, "idle_causes", refuse)
+    assert shown(explorer, "Idle") == ["There is no such step."]
 
 
 def test_every_picture_can_be_drawn(explorer):

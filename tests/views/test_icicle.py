@@ -56,3 +56,38 @@ def test_names_are_cut_where_they_do_not_fit():
 def test_nothing_is_a_sentence(tree):
     figure = hv.render(icicle.icicle(tree), backend="bokeh")
     assert [r.data_source.data["text"] for r in figure.renderers] == [[icicle.NOTHING]]
+
+
+def drawn(picture):
+    figure = hv.render(picture, backend="bokeh")
+    boxes = figure.renderers[0].data_source.data
+    return figure.title.text, [*zip(boxes["name"], boxes["share"], strict=True)]
+
+
+def test_modules_of_the_first_rank_with_what_is_in_none():
+    # of 40 us of rank 0: GPT 30 (Linear 30), 10 in no module
+    frame = pl.DataFrame(
+        {
+            "rank": [0, 0, 0, 1],
+            "name": ["GPT_0", "Linear_0", None, "GPT_0"],
+            "depth": [0, 1, 0, 0],
+            "total_device_ns": [30_000, 30_000, 10_000, 99_000],
+        }
+    )
+    shares = [("GPT_0", "75.0 %"), ("Linear_0", "75.0 %"), (icicle.NO_MODULE, "25.0 %")]
+    assert drawn(icicle.modules(frame)) == ("device time by module, rank 0", shares)
+    assert drawn(icicle.modules(frame.head(3))) == ("device time by module", shares)
+
+
+def test_phases_of_the_first_device_stand_side_by_side():
+    frame = pl.DataFrame(
+        {
+            "rank": [0, 0, 1],
+            "device": [2, 2, 2],
+            "phase": ["forward", None, "forward"],
+            "busy_ns": [30_000, 10_000, 99_000],
+        }
+    )
+    shares = [("forward", "75.0 %"), ("unknown", "25.0 %")]
+    assert drawn(icicle.phases(frame)) == ("device time by phase, rank 0 · GPU 2", shares)
+    assert drawn(icicle.phases(frame.head(2))) == ("device time by phase", shares)

@@ -4,7 +4,20 @@ from html.parser import HTMLParser
 
 import polars as pl
 
-from workbench.views import tables
+from workbench.analysis import (
+    collectives,
+    groups,
+    idle,
+    kernels,
+    launches,
+    memory_peak,
+    modules,
+    ops,
+    phases,
+    roofline,
+    steps,
+)
+from workbench.views import columns, tables
 from workbench.views.tables import Column, html_table
 
 
@@ -91,10 +104,10 @@ def test_selected_row_and_share_bar():
 
 
 def test_where_is_told_only_when_there_are_several():
-    columns = (Column("name", "kernel"), Column("place", "where", "place"))
+    described = (Column("name", "kernel"), Column("place", "where", "place"))
     one = frame(rank=[0, 0], device=[0, 0])
-    assert Parsed(html_table(one, columns)).heads == ["kernel"]
-    two = Parsed(html_table(frame(rank=[0, 1], device=[0, None]), columns))
+    assert Parsed(html_table(one, described)).heads == ["kernel"]
+    two = Parsed(html_table(frame(rank=[0, 1], device=[0, None]), described))
     assert [row[1] for row in two.rows[1:]] == ["rank 0 · GPU 0", "rank 1 · CPU"]
 
 
@@ -109,16 +122,42 @@ def test_nothing_and_too_much():
 
 
 def test_every_column_list_fits_the_frame_of_its_analysis():
-    from workbench.analysis import collectives, kernels, ops, roofline, steps
-
     schemas = {
-        tables.KERNELS: kernels.SCHEMA,
-        tables.OPS: ops.SCHEMA,
-        tables.STEPS: steps.SCHEMA,
-        tables.COLLECTIVES: collectives.SCHEMA,
-        tables.ROOFLINE: roofline.COLUMNS,
+        columns.KERNELS: kernels.SCHEMA,
+        columns.OPS: ops.SCHEMA,
+        columns.STEPS: steps.SCHEMA,
+        columns.CAUSES: idle.CAUSES_SCHEMA,
+        columns.GAPS: idle.SCHEMA,
+        columns.LAUNCHES: launches.SCHEMA,
+        columns.MODULES: modules.SCHEMA,
+        columns.PHASES: phases.SCHEMA,
+        columns.PEAK: memory_peak.SCHEMA,
+        columns.GROUPS: groups.SCHEMA,
+        columns.COLLECTIVES: collectives.SCHEMA,
+        columns.ROOFLINE: roofline.COLUMNS,
     }
-    for columns, schema in schemas.items():
-        assert {c.name for c in columns if c.kind != "place"} <= set(schema)
+    for described, schema in schemas.items():
+        assert {c.name for c in described if c.kind != "place"} <= set(schema)
         one = pl.DataFrame({n: [None] for n in schema}, schema=schema)
-        assert Parsed(html_table(one, columns)).rows[1]
+        assert Parsed(html_table(one, described)).rows[1]
+
+
+def test_a_spare_column_stands_only_where_some_row_has_a_value():
+    described = (Column("name", "kernel"), Column("why", "why unknown", spare=True))
+    assert Parsed(html_table(frame(why=[None, None]), described)).heads == ["kernel"]
+    table = Parsed(html_table(frame(why=[None, "lost"]), described))
+    assert [row[1] for row in table.rows[1:]] == ["-", "lost"]
+
+
+def test_causes_have_the_names_that_pictures_give_them():
+    described = (Column("cause", "cause", "cause"),)
+    table = Parsed(html_table(frame(cause=["host_sync", None]), described))
+    assert table.rows[1:] == [["host: waiting for the device"], ["-"]]
+    assert {c["class"].split()[0] for c in table.cells} == {"wb-text"}
+    assert [c["data-v"] for c in table.cells[1:]] == ["host: waiting for the device", ""]
+
+
+def test_headings_carry_the_column_by_which_a_page_sorts():
+    described = (Column("total_ns", "device time", "time"), Column("count", "device", "count"))
+    table = Parsed(html_table(frame(), described))
+    assert [c["data-name"] for c in table.cells[:2]] == ["total_ns", "count"]

@@ -6,7 +6,7 @@ shows what an `Answers` says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench import units
-from workbench.analysis import roofline as rooflines
-from workbench.analysis.breakdown import breakdown
-from workbench.analysis.collectives import collectives
-from workbench.analysis.kernels import kernels
-from workbench.analysis.ops import ops
-from workbench.analysis.overlap import overlap
-from workbench.analysis.steps import steps, typical_ns
-from workbench.analysis.summary import meta, summary
+from workbench.analysis import needs
+from workbench.analysis.names import ANALYSES
+from workbench.analysis.steps import typical_ns
+from workbench.analysis.summary import meta
 from workbench.analysis.window import Range
+from workbench.panels.questions import QUESTIONS
 from workbench.trace.core import Job, Source, Trace
 
 if TYPE_CHECKING:
@@ -79,21 +76,21 @@ class Answers(Mapping[str, pl.DataFrame]):
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name not in self._known:
-            self._known[name] = _QUESTIONS[name](self)
+            self._known[name] = QUESTIONS[name](self)
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_QUESTIONS)
+        return iter(QUESTIONS)
 
     def __len__(self) -> int:
-        return len(_QUESTIONS)
+        return len(QUESTIONS)
 
     def __contains__(self, name: object) -> bool:
-        return name in _QUESTIONS
+        return name in QUESTIONS
 
     def __repr__(self) -> str:
         """Name the frames and nothing that changes between runs."""
-        return f"Answers({', '.join(_QUESTIONS)})"
+        return f"Answers({', '.join(QUESTIONS)})"
 
     @cached_property
     def narrowed(self) -> dict[str, Any]:
@@ -179,6 +176,11 @@ class Answers(Mapping[str, pl.DataFrame]):
         )
         return tuple(dict.fromkeys(said))
 
+    def lacking(self, name: str) -> tuple[str, ...]:
+        """Say what a frame needs that no rank has recorded, and how to record it."""
+        wanted = needs.of(ANALYSES[name]) if name in ANALYSES else ()
+        return tuple(_sentence(s) for s in needs.unmet(self.source, wanted))
+
     @property
     def coverage(self) -> str:
         """What the roofline speaks for, in one sentence."""
@@ -193,19 +195,6 @@ class Answers(Mapping[str, pl.DataFrame]):
             f"{units.share(modelled, shaped)} of what has recorded shapes has a FLOP and byte "
             "model. The roofline is of the window, also while a range is selected."
         )
-
-
-_QUESTIONS: dict[str, Callable[[Answers], pl.DataFrame]] = {
-    "summary": lambda a: summary(a.source, **a.narrowed),
-    "breakdown": lambda a: breakdown(a.source, **a.narrowed),
-    "steps": lambda a: steps(a.source),
-    "kernels": lambda a: kernels(a.source, **a.narrowed),
-    "ops": lambda a: ops(a.source, **a.narrowed),
-    "overlap": lambda a: overlap(a.source, **a.narrowed),
-    "collectives": lambda a: collectives(a.source, **a.narrowed),
-    "roofline": lambda a: rooflines.roofline(a.source, ceilings=a.ceilings, **a.unranged),
-    "coverage": lambda a: rooflines.coverage(a.source, **a.unranged),
-}
 
 
 def _share(known: pl.DataFrame, column: str) -> tuple[str, str]:

@@ -278,6 +278,8 @@ class Explorer(w.VBox):
             return
         if table == "steps":
             self.timeline.window = links.step_window(self.answers, row)
+        elif table == "idle":
+            self.timeline.window, self.timeline.selected = links.gap(self.answers, row)
         else:
             self.timeline.selected = links.longest(self.answers, table, row)
 

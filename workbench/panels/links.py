@@ -100,3 +100,16 @@ def step_window(answers: Answers, row: int) -> list[int]:
     """Return begin and end of a row of `steps`, in the source's time."""
     start, length = answers["steps"].select("start_ns", "dur_ns").row(row)
     return [start, start + length]
+
+
+def gap(answers: Answers, row: int) -> tuple[list[int], dict[str, Any]]:
+    """Return what shows a row of `idle`: the gap with its neighbours, and what ended it.
+
+    The first is a window in the source's time, the second as a timeline's `selected` has it.
+    """
+    rank, start, length, ended_by = (
+        answers["idle"].select("rank", "start_ns", "dur_ns", "activity").row(row)
+    )
+    window = [max(0, start - length // 2), start + length + length // 2]
+    known = ended_by is not None
+    return window, {"table": "activities", "rank": rank, "id": ended_by} if known else {}

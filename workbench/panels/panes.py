@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
 
+from workbench.errors import WorkbenchError
 from workbench.panels import text
+from workbench.panels.parts import Picture, Rows
 from workbench.panels.table import NO_ROW, Table
-from workbench.views import tables
+from workbench.panels.tabs import TABS
 from workbench.views.figure import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from workbench.panels.answers import Answers
+    from workbench.panels.parts import Part
 
-TABS = ("Kernels", "Operators", "Steps", "Overlap", "Roofline")
-KERNELS_SAID = (
-    "Device time by name. Durations are clipped to the window and summed, so kernels that run at "
-    "the same time count each; count, mean and the rest are of those that start in it."
-)
-OPS_SAID = (
-    "Device and host time by framework operator. Self device time is that of what the operator "
-    "launched itself; only self times may be added up."
-)
-STEPS_SAID = "All steps of the recording; a click shows one on the timeline."
-ROOFLINE_HEIGHT = 480
+CLICKABLE = ("kernels", "ops", "steps", "idle")
+"""Tables whose rows stand for something on the timeline."""
+BREAKDOWN = Picture(frame="breakdown", name="breakdown", view="breakdown.bars", height=110)
 
 
 class Panes:
@@ -34,24 +30,19 @@ class Panes:
 
     def __init__(self, on_row: Callable[[str, int], None]) -> None:
         self.answers: Answers | None = None
-        self.breakdown = Figure(self._draw_breakdown, height=110, name="breakdown")
+        parts = [part for tab in TABS.values() for part in tab]
+        self.breakdown = self._figure_of(BREAKDOWN)
         self.tables = {
-            "kernels": Table(tables.KERNELS, name="kernels"),
-            "ops": Table(tables.OPS, name="operators"),
-            "steps": Table(tables.STEPS, name="steps", nothing="No step is marked."),
-            "collectives": Table(tables.COLLECTIVES, name="collectives"),
-            "roofline": Table(tables.ROOFLINE, name="roofline"),
+            p.frame: Table(p.columns, name=p.frame, nothing=p.nothing)
+            for p in parts
+            if isinstance(p, Rows)
         }
-        self.figures = {
-            "steps": Figure(self._draw_steps, height=260, name="steps"),
-            "overlap": Figure(self._draw_overlap, height=130, name="overlap"),
-            "roofline": Figure(self._draw_roofline, height=ROOFLINE_HEIGHT, name="roofline"),
-        }
+        self.figures = {p.name: self._figure_of(p) for p in parts if isinstance(p, Picture)}
         self._marks = dict.fromkeys(self.tables, NO_ROW)
         self._stale: set[str] = set(TABS)
-        self.tabs = w.Tab([w.VBox() for _ in TABS], titles=TABS, selected_index=0)
+        self.tabs = w.Tab([w.VBox() for _ in TABS], titles=tuple(TABS), selected_index=0)
         self.tabs.observe(lambda _: self._fill(), "selected_index")
-        for name in ("kernels", "ops", "steps"):
+        for name in CLICKABLE:
             self.tables[name].observe(self._clicked(name, on_row), "selected")
 
     def show(self, answers: Answers) -> None:
@@ -60,6 +51,10 @@ class Panes:
         self._marks = dict.fromkeys(self.tables, NO_ROW)
         self.breakdown.redraw()
         self._fill()
+
+    def open(self, title: str) -> None:
+        """Open a tab by its title."""
+        self.tabs.selected_index = list(TABS).index(title)
 
     def mark(self, rows: Mapping[str, int]) -> None:
         """Highlight one row of each table, -1 for none."""
@@ -76,68 +71,53 @@ class Panes:
         return act
 
     def _fill(self) -> None:
-        name = TABS[self.tabs.selected_index or 0]
-        if self.answers is None or name not in self._stale:
+        """Fill the tab in sight, unless it shows these answers already."""
+        index = self.tabs.selected_index or 0
+        title = list(TABS)[index]
+        if self.answers is None or title not in self._stale:
             return
-        self._stale.discard(name)
-        self.tabs.children[TABS.index(name)].children = self._contents(name)
+        self._stale.discard(title)
+        try:
+            contents = tuple(self._contents(self.answers, TABS[title]))
+        except WorkbenchError as error:
+            contents = (w.HTML(text.notes((str(error),), is_error=True)),)
+        self.tabs.children[index].children = contents
 
-    def _table(self, name: str) -> Table:
-        assert self.answers is not None
-        table = self.tables[name]
-        table.show(self.answers[name], self._marks[name])
-        return table
+    def _contents(self, answers: Answers, parts: tuple[Part, ...]) -> Iterator[w.Widget]:
+        """Return what a tab holds, with its tables and pictures up to date.
 
-    def _figure(self, name: str) -> Figure:
-        figure = self.figures[name]
+        First what the recording lacks for it; a frame that is empty for that reason has no part.
+        """
+        lacking = {part.frame: answers.lacking(part.frame) for part in parts}
+        sentences = dict.fromkeys(s for said in lacking.values() for s in said)
+        if sentences:
+            yield w.HTML(text.notes(sentences))
+        for part in parts:
+            if not part.when(answers) or (lacking[part.frame] and answers[part.frame].is_empty()):
+                continue
+            if said := part.said if isinstance(part.said, str) else part.said(answers):
+                yield w.HTML(text.caption(said))
+            yield self._shown(answers, part)
+
+    def _shown(self, answers: Answers, part: Part) -> w.Widget:
+        frame = answers[part.frame]
+        if isinstance(part, Rows):
+            table = self.tables[part.frame]
+            table.show(frame, self._marks[part.frame])
+            return table
+        if frame.is_empty():
+            return w.HTML(text.caption(part.nothing))
+        assert isinstance(part, Picture)
+        figure = self.figures[part.name]
         figure.redraw()
         return figure
 
-    def _contents(self, name: str) -> tuple[w.Widget, ...]:
-        """Return what a tab holds, with its table and picture up to date."""
-        assert self.answers is not None
-        match name:
-            case "Kernels":
-                return (_said(KERNELS_SAID), self._table("kernels"))
-            case "Operators":
-                return (_said(OPS_SAID), self._table("ops"))
-            case "Steps":
-                return (_said(STEPS_SAID), self._figure("steps"), self._table("steps"))
-            case "Overlap":
-                has_any = self.answers["collectives"].height > 0
-                more = (self._table("collectives"),) if has_any else ()
-                return (self._figure("overlap"), *more)
-            case _:
-                said = _said(self.answers.coverage)
-                return (said, self._figure("roofline"), self._table("roofline"))
+    def _figure_of(self, part: Picture) -> Figure:
+        def draw(theme: str, width: int) -> Any:
+            assert self.answers is not None
+            # HoloViews takes most of a second to import, so it waits until a picture is asked for
+            module, _, function = part.view.partition(".")
+            view = getattr(importlib.import_module(f"workbench.views.{module}"), function)
+            return view(self.answers[part.frame], theme=theme, width=width, **part.options)
 
-    # HoloViews takes most of a second to import, so it waits until a picture is asked for.
-
-    def _draw_breakdown(self, theme: str, width: int) -> Any:
-        from workbench.views import breakdown
-
-        return breakdown.bars(self._frame("breakdown"), theme=theme, width=width)
-
-    def _draw_steps(self, theme: str, width: int) -> Any:
-        from workbench.views import breakdown
-
-        return breakdown.by_step(self._frame("steps"), theme=theme, width=width)
-
-    def _draw_overlap(self, theme: str, width: int) -> Any:
-        from workbench.views import overlap
-
-        return overlap.bars(self._frame("overlap"), theme=theme, width=width)
-
-    def _draw_roofline(self, theme: str, width: int) -> Any:
-        from workbench.views import roofline
-
-        frame = self._frame("roofline")
-        return roofline.plot(frame, theme=theme, width=width, height=ROOFLINE_HEIGHT)
-
-    def _frame(self, name: str) -> Any:
-        assert self.answers is not None
-        return self.answers[name]
-
-
-def _said(sentence: str) -> w.HTML:
-    return w.HTML(text.caption(sentence))
+        return Figure(draw, height=part.height, name=part.name)

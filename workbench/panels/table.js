@@ -23,7 +23,7 @@ function render({ model, el }) {
     const body = box.querySelector("tbody");
     if (!sorted || !body) return;
     const heads = [...box.querySelectorAll("th")];
-    const column = heads.findIndex((h) => h.textContent.split(" ")[0] === sorted.name);
+    const column = heads.findIndex((h) => h.dataset.name === sorted.name);
     if (column < 0) return;
     heads.forEach((h) => h.setAttribute("aria-sort", "none"));
     heads[column].setAttribute("aria-sort", sorted.down ? "descending" : "ascending");
@@ -59,7 +59,7 @@ function render({ model, el }) {
   const act = (target) => {
     const head = target.closest("th");
     if (head) {
-      const name = head.textContent.split(" ")[0];
+      const name = head.dataset.name;
       const first = !head.classList.contains("wb-text");
       sorted = { name, down: sorted?.name === name ? !sorted.down : first };
       sort();

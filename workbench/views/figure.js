@@ -57,6 +57,7 @@ function render({ model, el }) {
     box.append(holder);
     const views = await Bokeh.embed.embed_item(message.item, holder);
     for (const node of old) node.remove();
+    box.style.minHeight = "0";              // the picture itself holds its room from now on
     shown?.clear?.();
     shown = views;
     box.dataset.busy = String(message.seq !== seq);

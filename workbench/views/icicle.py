@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from workbench import units
 from workbench.views.breakdown import sentence
 from workbench.views.figure import themed
+from workbench.views.tables import place
 from workbench.views.theme import THEMES, Theme
 
 NARROWEST = 0.002
@@ -23,6 +24,7 @@ DEEPEST = 16
 ROW_HEIGHT, FRAME_HEIGHT = 26, 60
 LETTER = 6.2
 """Width in pixels of a letter of a label."""
+NO_MODULE = "in no module"
 NOTHING = "No time is tied to any part of this tree."
 TOOLTIPS = [("", "@name"), ("inside", "@path"), ("time", "@time (@share of the whole)")]
 _SCHEMA: dict[str, pl.DataType] = {
@@ -125,6 +127,25 @@ def icicle(
     )
 
 
+def modules(frame: pl.DataFrame, *, theme: str = "light", width: int = 900) -> hv.Overlay:
+    """Draw the first rank of a frame of `analysis.modules` by device time."""
+    first = frame.filter(pl.col("rank").eq_missing(pl.col("rank").first()))
+    several = frame["rank"].n_unique() > 1
+    title = "device time by module" + (f", rank {first['rank'][0]}" if several else "")
+    named = first.with_columns(pl.col("name").fill_null(NO_MODULE))
+    return icicle(named, title=title, theme=theme, width=width)
+
+
+def phases(frame: pl.DataFrame, *, theme: str = "light", width: int = 900) -> hv.Overlay:
+    """Draw the first (rank, device) of a frame of `analysis.phases` by the time it was busy."""
+    keys = ("rank", "device")
+    first = frame.filter(pl.all_horizontal(pl.col(k).eq_missing(pl.col(k).first()) for k in keys))
+    several = frame.select(keys).n_unique() > 1
+    title = "device time by phase" + (f", {place(*first.row(0)[:2])}" if several else "")
+    flat = first.with_columns(pl.col("phase").fill_null("unknown"), depth=pl.lit(0))
+    return icicle(flat, "phase", "busy_ns", title=title, theme=theme, width=width)
+
+
 def _boxes(drawn: pl.DataFrame, look: Theme) -> hv.Rectangles:
     columns = {n: drawn[n].to_list() for n in drawn.columns}
     columns["top"] = [-d for d in columns["depth"]]
@@ -147,7 +168,7 @@ def _labels(drawn: pl.DataFrame, look: Theme, width: int) -> hv.Labels:
     """Write names, cut where a cell is too narrow for all of it."""
     x, y, text = [], [], []
     for row in drawn.iter_rows(named=True):
-        letters = int((row["x1"] - row["x0"]) * width / LETTER) - 1
+        letters = int((row["x1"] - row["x0"]) * width / LETTER) - 2
         label = f"{row['name']}  {row['time']}"
         label = label if len(label) <= letters else row["name"]
         if letters < 3:  # noqa: PLR2004 - a letter and an ellipsis say nothing

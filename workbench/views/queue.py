@@ -93,7 +93,7 @@ def depth(frame: pl.DataFrame, *, theme: str = "light", width: int = 900) -> hv.
 
 def _line(part: pl.DataFrame, number: int, look: Theme) -> hv.Curve:
     columns = {n: part[n].to_list() for n in ("ms", "depth")}
-    colour = look.of("compute") if number == 0 else look.families[(number + 3) % len(look.families)]
+    colour = look.of("compute") if number == 0 else look.families[(number + 2) % len(look.families)]
     return hv.Curve(columns, "ms", "depth", label=part["line"][0]).opts(
         interpolation="steps-post",
         color=colour,

@@ -1,6 +1,6 @@
 """Tables as HTML: units in the headings, bars behind shares, long names cut but whole on hover.
 
-`html_table` writes any frame by a list of `Column`; the lists for the analyses stand at the end.
+`html_table` writes any frame by a list of `Column`; `views.columns` has those of the analyses.
 Names come from foreign files, so every text is escaped.
 """
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench import units
+from workbench.views import causes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,9 +36,12 @@ class Column:
     """Column of the frame."""
     heading: str
     kind: str = "text"
-    """text, count, time (ns), share (0 to 1), bytes, rate (bytes a second), flag or place."""
+    """text, long (text that may break anywhere), cause (of idle time), count, time (ns),
+    share (0 to 1), bytes, rate (bytes a second), flag or place."""
     hint: str = ""
     """One sentence that the heading shows on hover."""
+    spare: bool = False
+    """Left out where no row has a value."""
 
 
 def place(rank: int | None, device: int | None) -> str:
@@ -57,7 +61,8 @@ def html_table(
 
     Each row carries its number in the frame as `data-row`, each cell its value as `data-v`, so that
     a page can select and sort; `selected` is the row to highlight. Numbers of a column share one
-    unit, which stands in the heading. `place` is left out when all rows have the same one.
+    unit, which stands in the heading. `place` is left out when all rows have the same one, and a
+    spare column when it has no value.
     """
     if frame.is_empty():
         return f'<p class="wb-nothing">{html.escape(nothing)}</p>'
@@ -76,6 +81,8 @@ def html_table(
 
 
 _MARK = ' class="wb-selected" aria-selected="true"'
+_LOOKS = {"cause": "text wb-word", "long": "text wb-long"}
+"""Kinds that look like text, and how they differ from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +97,7 @@ class _Scaled:
 
 def _is_told(frame: pl.DataFrame, column: Column) -> bool:
     if column.kind != "place":
-        return True
+        return not column.spare or frame[column.name].count() > 0
     places = [c for c in ("rank", "device") if c in frame.columns]
     return frame.select(places).n_unique() > 1
 
@@ -113,8 +120,9 @@ def _heading(scaled: _Scaled) -> str:
     column = scaled.column
     unit = f' <span class="wb-unit">{scaled.unit}</span>' if scaled.unit else ""
     hint = f' title="{html.escape(column.hint)}"' if column.hint else ""
-    sort = 'aria-sort="none" tabindex="0"'
-    return f'<th class="wb-{column.kind}" {sort}{hint}>{html.escape(column.heading)}{unit}</th>'
+    name = f'data-name="{html.escape(column.name)}" aria-sort="none" tabindex="0"'
+    look = _LOOKS.get(column.kind, column.kind)
+    return f'<th class="wb-{look}" {name}{hint}>{html.escape(column.heading)}{unit}</th>'
 
 
 def _cell(scaled: _Scaled, row: dict[str, Any]) -> str:
@@ -124,8 +132,9 @@ def _cell(scaled: _Scaled, row: dict[str, Any]) -> str:
         return f'<td class="wb-place" data-v="{html.escape(text)}">{html.escape(text)}</td>'
     value = row[column.name]
     if value is None:
-        return f'<td class="wb-{column.kind} wb-null" data-v="">{UNKNOWN}</td>'
-    if column.kind in ("text", "flag"):
+        look = _LOOKS.get(column.kind, column.kind)
+        return f'<td class="wb-{look} wb-null" data-v="">{UNKNOWN}</td>'
+    if column.kind in ("text", "long", "cause", "flag"):
         return _text_cell(column.kind, value)
     if column.kind == "share":
         return _share_cell(value)
@@ -135,10 +144,12 @@ def _cell(scaled: _Scaled, row: dict[str, Any]) -> str:
 
 def _text_cell(kind: str, value: object) -> str:
     text = ("yes" if value else "no") if kind == "flag" else str(value)
+    text = causes.label(text) if kind == "cause" else text
     whole = html.escape(text)
     shown = html.escape(cut(text))
     title = f' title="{whole}"' if shown != whole else ""
-    return f'<td class="wb-{kind}" data-v="{whole}"{title}>{shown}</td>'
+    look = _LOOKS.get(kind, kind)
+    return f'<td class="wb-{look}" data-v="{whole}"{title}>{shown}</td>'
 
 
 def _share_cell(value: float) -> str:
@@ -153,67 +164,3 @@ def cut(text: str) -> str:
         return text
     head = LONGEST_NAME * 2 // 3
     return f"{text[:head]}…{text[len(text) - (LONGEST_NAME - head - 1) :]}"
-
-
-_PLACE = Column("place", "where", "place", "rank and device")
-KERNELS = (
-    Column("name", "kernel", hint="name as recorded; under host execution an operator's"),
-    Column("kind", "kind"),
-    _PLACE,
-    Column("share", "share of all", "share", "of the sum of all rows of the same device"),
-    Column("total_ns", "total", "time", "durations inside the window, summed"),
-    Column("count", "count", "count", "how many start in the window"),
-    Column("mean_ns", "mean", "time", "of those that start in the window, whole"),
-    Column("median_ns", "median", "time", "of those that start in the window, whole"),
-    Column("min_ns", "shortest", "time", "of those that start in the window, whole"),
-    Column("max_ns", "longest", "time", "of those that start in the window, whole"),
-)
-OPS = (
-    Column("name", "operator"),
-    Column("rank", "rank", "count"),
-    Column("device_share", "share of device time", "share", "of the sum of self device times"),
-    Column("self_device_ns", "self device", "time", "device time of what it launched itself"),
-    Column("total_device_ns", "total device", "time", "with what the operators it calls launched"),
-    Column("calls", "calls", "count"),
-    Column("self_host_ns", "self host", "time", "host time without operators and calls inside it"),
-    Column("total_host_ns", "total host", "time", "host time from begin to end"),
-)
-STEPS = (
-    Column("step", "step", "count", "number as recorded"),
-    _PLACE,
-    Column("dur_ns", "step time", "time", "from its first work on the device to the next step's"),
-    Column("compute_ns", "compute", "time", "compute kernels, their union"),
-    Column(
-        "exposed_communication_ns",
-        "exposed communication",
-        "time",
-        "communication while nothing computes",
-    ),
-    Column("exposed_copy_ns", "exposed copy", "time", "copies while nothing else runs"),
-    Column("idle_ns", "idle", "time", "nothing runs on the device"),
-    Column("host_dur_ns", "host range", "time", "the step as the host thread went through it"),
-    Column("complete", "complete", "flag", "recorded from begin to end; only these count"),
-    Column("tail", "last", "flag", "ends with its latest work; not in step-time statistics"),
-)
-COLLECTIVES = (
-    Column("name", "collective", hint="what ran"),
-    _PLACE,
-    Column("step", "step", "count"),
-    Column("group_size", "ranks", "count", "ranks in the process group"),
-    Column("bytes", "size", "bytes", "message size as nccl-tests counts it"),
-    Column("dur_ns", "time", "time"),
-    Column("exposed_ns", "exposed", "time", "while nothing computes"),
-    Column("wait_ns", "wait", "time", "for the last rank to start; unknown without all ranks"),
-    Column("bus_bytes_per_s", "bus bandwidth", "rate", "as nccl-tests counts it"),
-)
-ROOFLINE = (
-    Column("operator", "operator"),
-    Column("shapes", "shapes"),
-    _PLACE,
-    Column("share_of_device_time", "share of device time", "share"),
-    Column("time_ns", "time", "time"),
-    Column("calls", "calls", "count"),
-    Column("ratio_to_roof", "of its roof", "share", "reached / attainable FLOP/s"),
-    Column("bound", "bound by"),
-    Column("reason", "why unknown", hint="why there is no ratio to the roof"),
-)

@@ -1,0 +1,74 @@
+"""The explorer's tabs in a real JupyterLab: drawn, whole, and tied to the timeline."""
+
+from __future__ import annotations
+
+import pytest
+from browser.labdrive import Lab, write_notebook
+from browser.test_start import CLIPPED, Panel
+
+from workbench.panels.tabs import TABS
+
+pytestmark = pytest.mark.browser
+
+CELL = """
+import workbench as wb
+from workbench.resources import data
+explorer = wb.Explorer(data() / "generated_gpu_2ranks")
+explorer
+"""
+
+
+@pytest.fixture
+def lab(tmp_path, chromium):
+    write_notebook(tmp_path / "explorer.ipynb", CELL)
+    with Lab(tmp_path, chromium) as running:
+        yield running
+
+
+def open_tab(panel, title):
+    """Open a tab and wait until its pictures are there."""
+    panel.box.get_by_role("tab", name=title, exact=True).click()
+    panel.page.wait_for_timeout(800)
+    for figure in panel.box.locator(".wb-figure:visible").all():
+        figure.locator("canvas").first.wait_for(timeout=30_000)
+    panel.page.wait_for_timeout(200)
+
+
+def column(panel, name):
+    """Return the values of a column of the first table in sight, from the top."""
+    table = panel.box.locator(".wb-table:visible").first
+    heads = table.locator("th").evaluate_all("(all) => all.map((h) => h.dataset.name)")
+    cells = table.locator(f"tbody td:nth-child({heads.index(name) + 1})")
+    return [float(v) for v in cells.evaluate_all("(all) => all.map((c) => c.dataset.v)")]
+
+
+def test_every_tab_is_drawn_and_tied_to_the_timeline(lab):
+    with lab.page(width=1280, height=1600) as tab:
+        book = tab.open("explorer.ipynb")
+        book.run_all()
+        panel = Panel(tab.page, 0)
+        panel.ready()
+        for dark in (False, True):
+            tab.set_dark(dark=dark)
+            for title in TABS:
+                open_tab(panel, title)
+                assert panel.box.evaluate(CLIPPED) == [], title
+                assert panel.box.locator(".wb-caption:visible, .wb-notes:visible").count() >= 2
+
+        open_tab(panel, "Operators")
+        tab.page.locator("th[data-name='self_host_ns']:visible").click()
+        values = column(panel, "self_host_ns")
+        assert values == sorted(values, reverse=True)
+        assert values != sorted(column(panel, "self_device_ns"), reverse=True)
+
+        open_tab(panel, "Idle")
+        gaps = panel.box.locator(".wb-table:visible").nth(1)
+        gaps.locator("tbody tr").nth(2).click()
+        wanted = book.run_code("print(explorer.frames['idle']['ended_by'][2])").strip()
+        panel.box.locator(".wb-details", has_text=wanted).wait_for(timeout=10_000)
+        panel.settle()
+        start, length = book.run_code(
+            "print(*explorer.frames['idle'].select('start_ns', 'dur_ns').row(2))"
+        ).split()
+        assert panel.timeline("t.span") == pytest.approx(2 * int(length), rel=0.01)
+        assert panel.timeline("Number(t.base) + t.a") < int(start)

@@ -1,0 +1,66 @@
+"""The pieces of a tab of the explorer: a sentence, then a picture or a table of one frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.panels.answers import Answers
+    from workbench.views.tables import Column
+
+NOTHING = "No rows in this window."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What shows one frame of an `Answers`."""
+
+    frame: str
+    said: str | Callable[[Answers], str] = ""
+    """How to read it, above it."""
+    nothing: str = NOTHING
+    """What to say when the frame is empty, though the recording has what it needs."""
+    when: Callable[[Answers], bool] = lambda _: True
+    """Whether it is there at all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture(Part):
+    """A frame as a picture."""
+
+    name: str
+    view: str
+    """Module of `workbench.views` and function, as in `gaps.histogram`."""
+    height: int
+    """Room kept free in pixels until it is drawn."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(Part):
+    """A frame as a table; it has the name of its frame."""
+
+    columns: tuple[Column, ...]
+
+
+def has(frame: str) -> Callable[[Answers], bool]:
+    """Say whether a frame has rows."""
+    return lambda answers: answers[frame].height > 0
+
+
+def several_ranks(answers: Answers) -> bool:
+    """Say whether more than one rank is looked at."""
+    return len(answers.source.ranks) > 1
+
+
+def of_first_rank(what: str) -> Callable[[Answers], str]:
+    """Add to a sentence that its picture is of one rank, where there are more."""
+    more = " The picture is of the first rank; choose another above."
+    return lambda answers: what + (more if several_ranks(answers) else "")
+
+
+def narrowed(what: str, within: str) -> Callable[[Answers], str]:
+    """Add to a sentence what a selected range does to its part."""
+    return lambda answers: what if answers.choice.within is None else f"{what} {within}"

@@ -1,0 +1,149 @@
+"""What the tables of the explorer show of each analysis: columns, headings, units, meanings."""
+
+from __future__ import annotations
+
+from workbench.views.tables import Column
+
+_PLACE = Column("place", "where", "place", "rank and device")
+KERNELS = (
+    Column("name", "kernel", hint="name as recorded; under host execution an operator's"),
+    Column("kind", "kind"),
+    _PLACE,
+    Column("share", "share of all", "share", "of the sum of all rows of the same device"),
+    Column("total_ns", "total", "time", "durations inside the window, summed"),
+    Column("count", "count", "count", "how many start in the window"),
+    Column("mean_ns", "mean", "time", "of those that start in the window, whole"),
+    Column("median_ns", "median", "time", "of those that start in the window, whole"),
+    Column("min_ns", "shortest", "time", "of those that start in the window, whole"),
+    Column("max_ns", "longest", "time", "of those that start in the window, whole"),
+)
+OPS = (
+    Column("name", "operator"),
+    Column("rank", "rank", "count"),
+    Column("device_share", "share of device time", "share", "of the sum of self device times"),
+    Column("self_device_ns", "self device", "time", "device time of what it launched itself"),
+    Column("total_device_ns", "total device", "time", "with what the operators it calls launched"),
+    Column("calls", "calls", "count"),
+    Column("self_host_ns", "self host", "time", "host time without operators and calls inside it"),
+    Column("total_host_ns", "total host", "time", "host time from begin to end"),
+)
+STEPS = (
+    Column("step", "step", "count", "number as recorded"),
+    _PLACE,
+    Column("dur_ns", "step time", "time", "from its first work on the device to the next step's"),
+    Column("compute_ns", "compute", "time", "compute kernels, their union"),
+    Column(
+        "exposed_communication_ns",
+        "exposed communication",
+        "time",
+        "communication while nothing computes",
+    ),
+    Column("exposed_copy_ns", "exposed copy", "time", "copies while nothing else runs"),
+    Column("idle_ns", "idle", "time", "nothing runs on the device"),
+    Column("host_dur_ns", "host range", "time", "the step as the host thread went through it"),
+    Column("complete", "complete", "flag", "recorded from begin to end; only these count"),
+    Column("tail", "last", "flag", "ends with its latest work; not in step-time statistics"),
+)
+COLLECTIVES = (
+    Column("name", "collective", hint="what ran"),
+    _PLACE,
+    Column("step", "step", "count"),
+    Column("group_size", "ranks", "count", "ranks in the process group"),
+    Column("bytes", "size", "bytes", "message size as nccl-tests counts it"),
+    Column("dur_ns", "time", "time"),
+    Column("exposed_ns", "exposed", "time", "while nothing computes"),
+    Column("wait_ns", "wait", "time", "for the last rank to start; unknown without all ranks"),
+    Column("bus_bytes_per_s", "bus bandwidth", "rate", "as nccl-tests counts it"),
+)
+ROOFLINE = (
+    Column("operator", "operator"),
+    Column("shapes", "shapes", "long"),
+    _PLACE,
+    Column("share_of_device_time", "share of device time", "share"),
+    Column("time_ns", "time", "time"),
+    Column("calls", "calls", "count"),
+    Column("ratio_to_roof", "of its roof", "share", "reached / attainable FLOP/s"),
+    Column("bound", "bound by"),
+    Column("reason", "why unknown", "long", "why there is no ratio to the roof"),
+)
+CAUSES = (
+    Column("cause", "cause", "cause", "what the device waited for"),
+    _PLACE,
+    Column("share", "share of idle time", "share", "of the same device"),
+    Column("time_ns", "idle", "time", "adds up to the idle time of the window"),
+    Column("gaps", "gaps", "count", "that hold some of it; a gap may have several causes"),
+    Column("longest_ns", "longest", "time", "the most of it in one gap"),
+    Column("reason", "what is missing", "long", "why causes can't be told apart", spare=True),
+)
+GAPS = (
+    Column("cause", "cause", "cause", "the one that fills most of the gap"),
+    _PLACE,
+    Column("step", "step", "count", "that launched what ended the gap", spare=True),
+    Column("dur_ns", "idle", "time"),
+    Column("host_ns", "host", "time", "the host had not called yet"),
+    Column("launch_call_ns", "call", "time", "while the host was in the call that launched"),
+    Column("device_ns", "device", "time", "launched and not begun, or the call is not known"),
+    Column("blocked_by", "host was in", "long", "what filled most of its part", spare=True),
+    Column("ended_by", "ended by", "long", "the activity that ran next"),
+    Column("call", "launched by", hint="the call that launched what ended the gap", spare=True),
+)
+LAUNCHES = (
+    Column("name", "call", hint="without a name: work whose call is not recorded"),
+    Column("kind", "kind"),
+    _PLACE,
+    Column("calls", "calls", "count"),
+    Column("activities", "work", "count", "activities that they launched; a graph launches many"),
+    Column("call_total_ns", "calls, total", "time", "host time inside the calls"),
+    Column("call_median_ns", "call, median", "time"),
+    Column("queue_median_ns", "queue, median", "time", "from the call's end to the work's start"),
+    Column("queue_p95_ns", "queue, p95", "time", "from the call's end to the work's start"),
+    Column("execution_median_ns", "runs, median", "time", "of each activity"),
+    Column("execution_total_ns", "runs, total", "time", "added up over activities"),
+    Column("short", "short", "count", "calls that took longer than their work ran"),
+    Column("inverted", "too early", "count", "work that starts before its call, by the clocks"),
+)
+MODULES = (
+    Column("path", "module", hint="from the outermost; the last row is time of no module"),
+    Column("rank", "rank", "count", spare=True),
+    Column("device_share", "share of busy time", "share"),
+    Column("total_device_ns", "device", "time", "with all modules inside it"),
+    Column("self_device_ns", "itself", "time", "without the modules inside it"),
+    Column("forward_device_ns", "forward", "time", "of the device time"),
+    Column("backward_device_ns", "backward", "time", "of the device time"),
+    Column("recompute_device_ns", "recomputed", "time", "forward again, by checkpointing"),
+    Column("calls", "calls", "count", spare=True),
+    Column("total_host_ns", "host", "time", "with all modules inside it", spare=True),
+)
+PHASES = (
+    Column("phase", "phase", hint="of the host position that launched the work"),
+    _PLACE,
+    Column(
+        "busy_share", "share of busy time", "share", "phases overlap, so more than 100 % in all"
+    ),
+    Column("busy_ns", "busy", "time", "the union of what it launched"),
+    Column("count", "activities", "count", "that start in the window"),
+    Column("idle_share", "share of idle time", "share", "of gaps that work of the phase ends"),
+    Column("idle_ns", "idle before it", "time", "gaps that work of the phase ends"),
+    Column("host_ns", "host", "time", "of the whole rank, inside operators", spare=True),
+)
+PEAK = (
+    Column("name", "held by"),
+    Column("by", "grouped by", hint="the bytes of each grouping add up to the peak"),
+    _PLACE,
+    Column("share", "share of the peak", "share", spare=True),
+    Column("bytes", "at the peak", "bytes"),
+    Column("blocks", "blocks", "count", spare=True),
+    Column("reason", "why it has no name", "long", spare=True),
+)
+GROUPS = (
+    Column("group", "process group"),
+    Column("dimension", "parallelism", spare=True),
+    _PLACE,
+    Column("group_size", "ranks", "count", spare=True),
+    Column("collectives", "collectives", "count"),
+    Column("bytes", "moved", "bytes", "known message sizes, added up", spare=True),
+    Column("communication_ns", "communication", "time", "the union of the group's collectives"),
+    Column("overlap_share", "overlapped", "share", "of it, beside compute"),
+    Column("exposed_ns", "exposed", "time", "nothing computes; groups may be so at one time"),
+    Column("alone_ns", "alone", "time", "nor does another group communicate; may be added up"),
+)
