@@ -150,10 +150,6 @@ def test_no_tab_is_empty_when_the_recording_lacks_everything(tmp_path):
     explorer = wb.Explorer(write(tmp_path, [op("aten::mm", 0, 10)]))
     assert shown(explorer, "Launches") == [
         "No accelerator is in the trace; record on a machine with an accelerator.",
-        (
-            "No activity is tied to the call that launched it; record with the runtime calls on "
-            "(ProfilerActivity.CPU beside CUDA)."
-        ),
     ]
     assert shown(explorer, "Memory") == [
         "No memory events are recorded; record with profile_memory=True."

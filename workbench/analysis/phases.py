@@ -14,7 +14,7 @@ from workbench.intervals import EMPTY, Intervals, Times
 from workbench.trace import schema
 from workbench.trace.core import Source, Trace
 from workbench.trace.names import matching
-from workbench.trace.nesting import NONE, Rows
+from workbench.trace.nesting import Rows
 from workbench.trace.phases import STATED, stated
 
 NEEDS = ("phases",)
@@ -63,7 +63,8 @@ def phases(
     steps; each moment of a thread counts to the first phase in the order above, several threads
     count each, and Python between operators is not in it. It is of the whole rank, so the same for
     each of its devices; null without operators. By step it is that of the step's host range, and
-    what lies outside of steps in the row without one. Shares are of the sum over phases, and of |A|.
+    what lies outside of steps in the row without one. Shares are of the sum over phases, and of
+    |A|.
     """
     found = select(source, window=window, step=step, rank=rank, device=device, within=within)
     frames = []
