@@ -71,7 +71,9 @@ class Answers(Mapping[str, pl.DataFrame]):
     def __init__(
         self, source: Trace | Job, choice: Choice, ceilings: Ceilings | None = None
     ) -> None:
-        self.source, self.choice, self.ceilings = narrow(source, choice.rank), choice, ceilings
+        self.source: Trace | Job = narrow(source, choice.rank)
+        self.choice: Choice = choice
+        self.ceilings: Ceilings | None = ceilings
         self._known: dict[str, pl.DataFrame] = {}
 
     def __getitem__(self, name: str) -> pl.DataFrame:

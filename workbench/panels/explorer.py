@@ -19,6 +19,7 @@ from workbench.costs import ceilings
 from workbench.errors import WorkbenchError
 from workbench.panels import links, text
 from workbench.panels.answers import Answers, Choice
+from workbench.panels.controls import ALL, GIVEN, NO_CHOICE, Controls
 from workbench.panels.details import SCHEMA, details
 from workbench.panels.panes import Panes
 from workbench.panels.runs import Offer, offers
@@ -30,14 +31,6 @@ from workbench.views.timeline import Timeline
 if TYPE_CHECKING:
     from workbench.panels.launcher import Launcher
 
-WINDOWS = (
-    ("complete steps", "steps"),
-    ("steps but outliers", "steady"),
-    ("host step ranges", "host"),
-    ("whole trace", "all"),
-)
-ALL, GIVEN, NO_CHOICE = "all", "given", ""
-"""Values of the dropdowns that are no rank, step or path; None would be a dropdown's no choice."""
 NO_RUN = "There is no run to show yet: record one, or open a trace with Explorer(path)."
 Given = str | Path | Trace | Job
 
@@ -109,12 +102,7 @@ class Explorer(w.VBox):
     def choice(self) -> Choice:
         """What the controls and the selection on the timeline choose."""
         selection = self.timeline.selection if self.timeline is not None else []
-        return Choice(
-            rank=None if self.rank.value == ALL else self.rank.value,
-            window=self.window.value,
-            step=None if self.step.value == ALL else (self.step.value, self.step.value),
-            within=(selection[0], selection[1]) if len(selection) == 2 else None,  # noqa: PLR2004
-        )
+        return self._row.choice((selection[0], selection[1]) if selection else None)
 
     def choose(
         self, *, rank: int | None = None, window: str = "steps", step: int | None = None
@@ -136,7 +124,8 @@ class Explorer(w.VBox):
             self._show_nothing(self._reason(source) or str(error))
             return
         self.source, self._roofs = opened, ceilings.recorded_here(opened)
-        self._offer_choices(opened)
+        with links.silent(self):
+            self._row.offer(opened)
         self._show_source()
 
     def refresh(self) -> None:
@@ -232,22 +221,9 @@ class Explorer(w.VBox):
     # ---- controls -------------------------------------------------------------------------
 
     def _make_controls(self) -> None:
-        wide = w.Layout(width="440px", max_width="100%")
-        narrow = w.Layout(width="190px")
-        style = {"description_width": "initial"}
-        self.run = w.Dropdown(
-            options=[("", NO_CHOICE)], description="run", layout=wide, style=style
-        )
-        self.rank = w.Dropdown(options=[(ALL, ALL)], description="rank", style=style)
-        self.window = w.Dropdown(options=WINDOWS, description="window", style=style)
-        self.step = w.Dropdown(options=[(ALL, ALL)], description="step", style=style)
-        for c in (self.rank, self.step):
-            c.layout = w.Layout(width="130px")
-        self.window.layout = narrow
-        again = w.Button(icon="refresh", tooltip="list the runs again", layout={"width": "36px"})
-        again.on_click(lambda _: self.refresh())
-        self._row = w.HBox([self.run, again, self.rank, self.window, self.step])
-        self._row.add_class("wb-controls")
+        self._row = controls = Controls(self.refresh)
+        self.run, self.rank = controls.run, controls.rank
+        self.window, self.step = controls.window, controls.step
         self._facts, self._notes, self._details = w.HTML(), w.HTML(), w.HTML()
         self._stage = w.VBox()
         self.panes = Panes(on_row=self._row_clicked)
@@ -261,27 +237,10 @@ class Explorer(w.VBox):
         if not self._quiet:
             act(*arguments)
 
-    def _offer_choices(self, source: Trace | Job) -> None:
-        """Offer the ranks and steps of a source; what it does not have goes back to all."""
-        ranks = [t.meta.rank for t in source.ranks]
-        complete = source.steps.filter(pl.col("complete"))["step"].unique().sort()
-        with links.silent(self):
-            several = [(f"rank {r}", r) for r in ranks if r is not None]
-            self.rank.options = [(ALL, ALL), *(several if len(several) > 1 else ())]
-            self.step.options = [(ALL, ALL), *((str(k), k) for k in complete)]
-            self.rank.value = self.step.value = ALL
-        self.rank.layout.display = "" if len(ranks) > 1 else "none"
-
     def _row_clicked(self, table: str, row: int) -> None:
         """Show on the timeline what a row of a table stands for."""
-        if self._quiet or self.timeline is None or self.answers is None:
-            return
-        if table == "steps":
-            self.timeline.window = links.step_window(self.answers, row)
-        elif table == "idle":
-            self.timeline.window, self.timeline.selected = links.gap(self.answers, row)
-        else:
-            self.timeline.selected = links.longest(self.answers, table, row)
+        if not self._quiet and self.timeline is not None and self.answers is not None:
+            links.show_row(self.timeline, self.answers, table, row)
 
 
 def _name(source: Given) -> str:

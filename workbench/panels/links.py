@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from workbench.panels.answers import Answers
     from workbench.trace.core import Trace
+    from workbench.views.timeline import Timeline
 
 _KEYS = {"kernels": ("rank", "device", "kind", "name"), "ops": ("rank", "name"),
          "steps": ("rank", "device", "step")}  # fmt: skip
@@ -113,3 +114,13 @@ def gap(answers: Answers, row: int) -> tuple[list[int], dict[str, Any]]:
     window = [max(0, start - length // 2), start + length + length // 2]
     known = ended_by is not None
     return window, {"table": "activities", "rank": rank, "id": ended_by} if known else {}
+
+
+def show_row(timeline: Timeline, answers: Answers, table: str, row: int) -> None:
+    """Show on a timeline what a row of a table stands for: a step, a gap, or the longest event."""
+    if table == "steps":
+        timeline.window = step_window(answers, row)
+    elif table == "idle":
+        timeline.window, timeline.selected = gap(answers, row)
+    else:
+        timeline.selected = longest(answers, table, row)
