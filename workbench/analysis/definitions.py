@@ -37,8 +37,9 @@ def definitions(
 
     A row is one measure of one tool: `value_ns` by its rule over its own window, `share` of that
     window (of an overlap: of communication; of HTA's classes of idle time, added up over streams:
-    of all of them; null when that is 0), `ours_ns` by our rule over our `window`, and the difference. `reason` names each rule that makes a difference on this
-    recording with the time that it moves; these add up to `difference_ns`. It is null where both
+    of all of them; null when that is 0), `ours_ns` by our rule over our `window`, and the
+    difference. `reason` names each rule that makes a difference on this recording with the time
+    that it moves; these add up to `difference_ns`. It is null where both
     agree. A measure that we do not have has no `ours_ns`, and the reason says why.
 
     `device` is null where a tool puts all devices of a file on one timeline; `ours_ns` is then
