@@ -101,3 +101,13 @@ def test_other_makers(corpus, name, groups):
     assert sorted(found.select("group", "dimension").rows(), key=str) == sorted(groups, key=str)
     whole = wb.summary(source, window="all")["exposed_communication_ns"].sum()
     assert found["alone_ns"].sum() <= whole <= found["exposed_ns"].sum()
+
+
+def test_what_is_alone_of_three_groups_and_beside_compute(tmp_path):
+    # groups 1: 0-30, 2: 10-40, 3: 20-60, and a gemm 45-50: alone are 0-10 of 1 and, of 3, 40-45
+    # and 50-60; of 2 nothing, for 10-30 is beside 1 and 30-40 beside 3
+    events = [nccl(0, 30, "1", 20), nccl(10, 30, "2", 21), nccl(20, 40, "3", 22),
+              kernel("gemm", 45, 5)]  # fmt: skip
+    found = wb.groups(wb.open(write(tmp_path, events)), window="all")
+    measured = found.select("group", "exposed_ns", "alone_ns").sort("group").rows()
+    assert measured == [("1", 30 * US, 10 * US), ("2", 30 * US, 0), ("3", 35 * US, 15 * US)]

@@ -196,3 +196,16 @@ def test_by_step_host_time_outside_of_steps_has_a_row_without_a_step(tmp_path):
     found = wb.phases(trace, window="all", by_step=True)
     by_step = found.group_by("step").agg(pl.col("host_ns").sum()).sort("step", nulls_last=True)
     assert by_step.rows() == [(1, 4 * US), (None, 8 * US)]
+
+
+def test_threads_that_work_at_once_count_each(tmp_path):
+    # forward on threads 1 and 2 at once, 10 us each, though the data mark holds 4 of thread 2
+    events = [
+        op("aten::mm", 0, 10, 1),
+        op("aten::mm", 0, 10, 2),
+        mark("enumerate(DataLoader)#_Iter.__next__", 6, 4, 2),
+        call("cudaLaunchKernel", 1, 1, 1),
+        kernel("k", 5, 5, 1),
+    ]
+    found = wb.phases(wb.open(write(tmp_path, events)), window="all")
+    assert dict(found.select("phase", "host_ns").rows()) == {"data": 4 * US, "other": 16 * US}

@@ -106,3 +106,25 @@ def test_the_steady_window_leaves_outliers_out(run):
 
 def test_no_steps_no_rows(tmp_path):
     assert wb.step_times(wb.open(write(tmp_path, [kernel("k", 0, 5)]))).is_empty()
+
+
+@pytest.mark.parametrize("freedom", [steadiness.MANY, steadiness.MANY + 1, 5000])
+@pytest.mark.parametrize("outside", [0.01, 1e-6])
+def test_quantiles_of_many_steps(freedom, outside):
+    wanted = stats.t.ppf(1 - outside / 2, freedom)
+    assert steadiness._student(outside, freedom) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_outliers_of_thousands_of_steps():
+    durations = 10**8 + np.arange(6000) % 7 * 10**5
+    durations[[17, 4000]] = 2 * 10**8
+    assert np.flatnonzero(steadiness.outliers(durations)).tolist() == [17, 4000]
+
+
+def test_the_drift_of_thousands_of_steps():
+    step = np.arange(4000)
+    found = steadiness.trend(step, 10**8 + 20 * step + step % 5 * 1000)
+    assert found.ns_per_step == pytest.approx(20, rel=0.01)
+    assert found.is_significant
+    flat = steadiness.trend(step, 10**8 + step % 5 * 1000)
+    assert not flat.is_significant

@@ -261,3 +261,16 @@ def test_recorded_waterfalls_add_up(corpus, name):
     assert wb.input_wait(source).height == steps.height
     mean = wb.waterfall_mean(source).group_by("rank", "device").agg(pl.col("share").sum())
     assert mean["share"].to_list() == pytest.approx([1] * mean.height)
+
+
+def test_copies_of_one_step_at_once_count_once_and_those_of_two_steps_each(tmp_path):
+    # step 1 copies 10-30 and 20-40, step 2 copies 25-35; a kernel runs 28-32: step 1 waits
+    # 30 - 4, step 2 10 - 4
+    events = [step(1, 0, 8), step(2, 8, 8), call("cudaLaunchKernel", 9, 1, 4),
+              kernel("k", 28, 4, 4, stream=8)]  # fmt: skip
+    for number, (called, at, dur) in enumerate(((1, 10, 20), (2, 20, 20), (10, 25, 10)), 1):
+        place = {"cat": "gpu_memcpy", "stream": 20 + number}
+        events.append(call("cudaMemcpyAsync", called, 1, number))
+        events.append(kernel("Memcpy HtoD", at, dur, number, **place))
+    found = wb.input_wait(wb.open(write(tmp_path, events)))
+    assert dict(found.select("step", "exposed_copy_ns").rows()) == {1: 26 * US, 2: 6 * US}

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from workbench import intervals
-from workbench.analysis import hostwork, needs
+from workbench.analysis import hostwork, needs, pieces
 from workbench.analysis.copies import direction
 from workbench.analysis.gaps import HOST, idle_time
 from workbench.analysis.window import Selection, select, spans
@@ -15,6 +15,7 @@ from workbench.intervals import Times
 from workbench.trace import nesting
 from workbench.trace.core import Source, Trace
 from workbench.trace.names import matching
+from workbench.trace.nesting import NONE
 from workbench.trace.schema import COMPUTE_KINDS
 
 NEEDS = ("steps", "data loading")
@@ -136,10 +137,10 @@ def _copies(chosen: Selection, steps: pl.Series) -> pl.Series:
     )
     copies = work.filter(kind="copy").select("name", "step", "start_ns", "dur_ns")
     copies = copies.filter(matching(copies["name"], lambda name: direction(name) == "HtoD"))
-    bare = [
-        intervals.length(
-            intervals.difference(intervals.union(*spans(copies.filter(step=number))), busy)
-        )
-        for number in steps
-    ]
-    return pl.Series(bare, dtype=pl.Int64)
+    number = pl.Series(range(len(steps)), dtype=pl.Int64)
+    of = copies["step"].replace_strict(steps, number, default=NONE, return_dtype=pl.Int64)
+    step = of.to_numpy()
+    start, end = spans(copies)
+    hidden = pieces.cut(start, end, busy)
+    bare = pieces.filled(pieces.Pieces(np.arange(len(start)), start, end), step, len(steps))
+    return pl.Series(bare - pieces.filled(hidden, step, len(steps)), dtype=pl.Int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from workbench import intervals
@@ -57,17 +58,18 @@ def _of_device(chosen: Selection) -> list[dict[str, object]]:
     known = chosen.trace.collectives.select(
         pl.col("group").cast(pl.String), "group_size", id="activity", moved="bytes"
     )
-    running = chosen.activities.filter(pl.col("kind") == "collective")
+    start = chosen.activities["start_ns"].to_numpy()
+    counts = pl.Series("counts", intervals.contains(chosen.inside, start), dtype=pl.Boolean)
+    running = chosen.activities.with_columns(counts).filter(pl.col("kind") == "collective")
     running = running.join(known.drop_nulls("id"), on="id", how="left", maintain_order="left")
     parts = running.partition_by("group", maintain_order=True)
     unions = [intervals.intersection(intervals.union(*spans(p)), chosen.inside) for p in parts]
     compute = chosen.times(*COMPUTE_KINDS)
-    counted = set(chosen.counted()["id"])
+    lonely = intervals.difference(_of_one(unions), compute)
     purpose = dict(dimensions(chosen.trace).rows())
     rows = []
-    for number, part in enumerate(parts):
-        of_group = part.filter(pl.col("id").is_in(counted))
-        others = [u for i, u in enumerate(unions) if i != number]
+    for part, mine in zip(parts, unions, strict=True):
+        of_group = part.filter("counts")
         rows.append(
             {
                 "rank": chosen.rank,
@@ -77,23 +79,32 @@ def _of_device(chosen: Selection) -> list[dict[str, object]]:
                 "group_size": part["group_size"].max(),
                 "collectives": of_group.height,
                 "bytes": of_group["moved"].sum() if of_group["moved"].count() else None,
-                **_times(unions[number], compute, others),
+                **_times(mine, compute, lonely),
             }
         )
     return rows
 
 
-def _times(mine: Intervals, compute: Intervals, others: list[Intervals]) -> dict[str, object]:
-    """Measure one group's union against compute and the other groups."""
-    exposed = intervals.difference(mine, compute)
-    alone = exposed
-    for other in others:
-        alone = intervals.difference(alone, other)
-    whole, bare = intervals.length(mine), intervals.length(exposed)
+def _of_one(unions: list[Intervals]) -> Intervals:
+    """Return where exactly one of some sets is."""
+    if not unions:
+        return intervals.EMPTY
+    start, end = (np.concatenate(edges) for edges in zip(*unions, strict=True))
+    at = np.concatenate((start, end))
+    order = np.argsort(at, kind="stable")
+    running = np.cumsum(np.repeat(np.array([1, -1]), len(start))[order])
+    at, one = at[order], running[:-1] == 1
+    return intervals.union(at[:-1][one], at[1:][one])
+
+
+def _times(mine: Intervals, compute: Intervals, lonely: Intervals) -> dict[str, object]:
+    """Measure one group's union against compute, and where no other group runs."""
+    whole = intervals.length(mine)
+    hidden = int(intervals.covered(compute, *mine).sum())
     return {
         "communication_ns": whole,
-        "overlap_ns": whole - bare,
-        "exposed_ns": bare,
-        "alone_ns": intervals.length(alone),
-        "overlap_share": (whole - bare) / whole if whole else None,
+        "overlap_ns": hidden,
+        "exposed_ns": whole - hidden,
+        "alone_ns": int(intervals.covered(lonely, *mine).sum()),
+        "overlap_share": hidden / whole if whole else None,
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from workbench import intervals
 from workbench.analysis import columns, dtypes
 from workbench.analysis.window import Range, Selection, select
 from workbench.costs import hardware
@@ -78,13 +79,15 @@ def _schema(keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _grouped(chosen: Selection, keys: tuple[str, ...]) -> pl.DataFrame:
-    starts_inside = pl.col("id").is_in(chosen.counted()["id"].implode())
+    start = chosen.activities["start_ns"].to_numpy()
+    starts_inside = pl.col("starts_inside")
     durations = pl.col("dur_ns").filter(starts_inside)
     # a host operator has a row for each stretch between its children; it is one thing all the same
     thing = pl.coalesce("op", "id") if chosen.is_host else pl.col("id")
     clipped = chosen.activities.with_columns(chosen.clipped_ns())
     grouped = (
         clipped.with_columns(
+            starts_inside=pl.Series(intervals.contains(chosen.inside, start), dtype=pl.Boolean),
             blocks_per_sm=_blocks_per_sm(chosen.trace, chosen.device, clipped),
             **{k: _key(chosen.trace, clipped, k) for k in keys},
         )

@@ -11,7 +11,7 @@ from workbench import intervals
 from workbench.analysis import gaps, pieces
 from workbench.analysis.window import Range, Selection, own_time, select, spans
 from workbench.intervals import EMPTY, Intervals, Times
-from workbench.trace import schema
+from workbench.trace import nesting, schema
 from workbench.trace.core import Source, Trace
 from workbench.trace.names import matching
 from workbench.trace.nesting import Rows
@@ -162,7 +162,10 @@ def _idle(chosen: Selection, groups: _Groups) -> Times:
 
 
 def _host(trace: Trace) -> list[Intervals] | None:
-    """Return what each thread did by phase, `CODES` sets a thread; null without operators."""
+    """Return stretches of host threads for each of `CODES` phases; null without operators.
+
+    Those of one thread are disjoint, those of several are not.
+    """
     if not trace.ops.height:
         return None
     columns = ["thread", "start_ns", "dur_ns", "phase"]
@@ -176,16 +179,22 @@ def _host(trace: Trace) -> list[Intervals] | None:
     events = pl.concat([trace.ops.select(columns), *stating]).with_columns(
         pl.col("phase").to_physical().cast(pl.Int64).fill_null(UNKNOWN)
     )
-    by_thread = events.partition_by("thread", as_dict=True)
-    return [x for frame in by_thread.values() for x in _first_phases(frame)]
+    return _first_phases(events)
 
 
 def _first_phases(events: pl.DataFrame) -> list[Intervals]:
-    """Return the stretches of one thread by phase; where several hold, the first."""
+    """Return the stretches of all threads by phase; where several hold on one, the first."""
+    thread, (start, end) = events["thread"].to_numpy(), spans(events)
+    axis = nesting.Axis((thread, start), (thread, end))
+    places = np.concatenate((axis(thread, start), axis(thread, end)))
+    places, at = np.unique(places, return_index=True)
+    times = np.concatenate((start, end))[at]
     found, seen = [], EMPTY
     for code in range(CODES):
-        mine = intervals.union(*spans(events.filter(pl.col("phase") == code)))
-        found.append(intervals.difference(mine, seen))
+        here = (events["phase"] == code).to_numpy()
+        mine = intervals.union(axis(thread[here], start[here]), axis(thread[here], end[here]))
+        fresh = intervals.difference(mine, seen)
+        found.append(Intervals(*(times[np.searchsorted(places, edge)] for edge in fresh)))
         edges = [np.concatenate(pair) for pair in zip(seen, mine, strict=True)]
         seen = intervals.union(*edges)
     return found
@@ -205,10 +214,7 @@ def _host_times(
     for number in groups.steps:
         inside = _host_time(chosen, number) if by_step else _host_window(chosen)
         inside = inside if within is None else intervals.clip(inside, *within)
-        sums = [0] * CODES
-        for place, x in enumerate(host):
-            sums[place % CODES] += int(intervals.covered(x, *inside).sum())
-        found += sums
+        found += [int(intervals.covered(inside, *x).sum()) for x in host]
     return found
 
 
