@@ -114,7 +114,7 @@ def _student(outside: float, freedom: int) -> float:
 
 def _polynomial(x: float, coefficients: tuple[int, ...]) -> float:
     """Return the sum of the coefficients times x, x^3, x^5 and so on."""
-    return sum(c * x ** (2 * n + 1) for n, c in enumerate(coefficients))
+    return float(sum(c * x ** (2 * n + 1) for n, c in enumerate(coefficients)))
 
 
 def _inside(angle: float, freedom: int) -> float:
