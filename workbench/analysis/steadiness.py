@@ -104,7 +104,8 @@ def _student(outside: float, freedom: int) -> float:
     """
     if freedom > MANY:
         x = NormalDist().inv_cdf(1 - outside / 2)
-        return x + sum(_polynomial(x, c) / (d * freedom**n) for n, (d, c) in enumerate(_SERIES, 1))
+        series = enumerate(_SERIES, 1)
+        return x + sum(_polynomial(x, c) / (d * math.pow(freedom, n)) for n, (d, c) in series)
     low, high = 0.0, math.pi / 2
     for _ in range(64):
         middle = (low + high) / 2
@@ -114,7 +115,7 @@ def _student(outside: float, freedom: int) -> float:
 
 def _polynomial(x: float, coefficients: tuple[int, ...]) -> float:
     """Return the sum of the coefficients times x, x^3, x^5 and so on."""
-    return float(sum(c * x ** (2 * n + 1) for n, c in enumerate(coefficients)))
+    return sum(c * math.pow(x, 2 * n + 1) for n, c in enumerate(coefficients))
 
 
 def _inside(angle: float, freedom: int) -> float:

@@ -64,8 +64,8 @@ def _recorded(source: Source) -> Iterator[Finding]:
     """Say of each need which ranks meet it."""
     concerned: dict[str, list[str]] = {}
     for name, module in ANALYSES.items():
-        for key in needs.of(module):
-            concerned.setdefault(key, []).append(name)
+        for needed in needs.of(module):
+            concerned.setdefault(needed, []).append(name)
     for name, need in needs.NEEDS.items():
         without = [t.meta.rank for t in source.ranks if not need.present(t)]
         concerns = ", ".join(concerned.get(name, [])) or None
