@@ -90,6 +90,7 @@ SUBJECTS = {
         "workbench.analysis.kernels:multiprocessors",
         "workbench.analysis.dtypes:of_activities",
         "workbench.analysis.ops:ops",
+        "workbench.analysis.op_tree:op_tree",
         "workbench.analysis.subtree",
     ],
     "Launches, queue, waits and copies": [

@@ -58,6 +58,7 @@ PUBLIC_NAMES = {
     "memory_peak",
     "memory_timeline",
     "modules",
+    "op_tree",
     "open",
     "ops",
     "overlap",

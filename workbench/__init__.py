@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.analysis.memory_peak import memory_peak
     from workbench.analysis.memory_timeline import memory_timeline
     from workbench.analysis.modules import modules
+    from workbench.analysis.op_tree import op_tree
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
     from workbench.analysis.phases import phases
@@ -82,6 +83,7 @@ _HOME = {
     "memory_timeline": "workbench.analysis.memory_timeline",
     "modules": "workbench.analysis.modules",
     "open": "workbench.trace.open:open_source",
+    "op_tree": "workbench.analysis.op_tree",
     "ops": "workbench.analysis.ops",
     "overlap": "workbench.analysis.overlap",
     "phases": "workbench.analysis.phases",
@@ -132,6 +134,7 @@ __all__ = [
     "memory_peak",
     "memory_timeline",
     "modules",
+    "op_tree",
     "open",
     "ops",
     "overlap",

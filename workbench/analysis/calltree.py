@@ -1,4 +1,4 @@
-"""The tree of `nn.Module` instances, or of annotated ranges where none are recorded."""
+"""Trees of what calls what: of `nn.Module` instances, of annotated ranges, of operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 RANGED_FORMATS = ("nsight-systems", "rocprofv3", "rocm-rpd")
 """Formats that can't record modules: there a program marks its parts with NVTX or roctx ranges."""
-MODULE, RANGE = "module", "range"
+MODULE, RANGE, OPERATOR = "module", "range", "operator"
 
 
 class Tree(NamedTuple):
@@ -69,6 +69,23 @@ def tree(trace: Trace) -> Tree:
     nodes = _nodes(calls.parent, code)
     merged = _merged(nodes) if kind == MODULE else list(range(len(nodes.parent)))
     return _ordered(nodes, merged, calls, names.to_list(), kind)
+
+
+def of_operators(ops: pl.DataFrame) -> Tree:
+    """Return the tree of places at which operators call one another; rows as in `Trace.ops`.
+
+    Rows may be left out: what an operator called that isn't there is outermost.
+    """
+    ids, above = ops["id"].to_numpy(), ops["parent"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    place = np.minimum(np.searchsorted(ids, above), len(ids) - 1)
+    parent = np.where(ids[place] == above, place, NONE)
+    thread, start = ops["thread"].to_numpy(), ops["start_ns"].to_numpy()
+    calls = Nested(thread, start, start + ops["dur_ns"].to_numpy(), parent)
+    names = ops["name"].cast(pl.String)
+    distinct = names.unique(maintain_order=True)
+    code = names.replace_strict(distinct, pl.int_range(len(distinct), eager=True)).to_numpy()
+    nodes = _nodes(parent, code)
+    return _ordered(nodes, list(range(len(nodes.parent))), calls, distinct.to_list(), OPERATOR)
 
 
 def _marked(trace: Trace) -> tuple[pl.DataFrame, str]:

@@ -16,6 +16,7 @@ ANALYSES = {
     "step_times": "workbench.analysis.step_times",
     "kernels": "workbench.analysis.kernels",
     "ops": "workbench.analysis.ops",
+    "op_tree": "workbench.analysis.op_tree",
     "modules": "workbench.analysis.modules",
     "phases": "workbench.analysis.phases",
     "frames": "workbench.analysis.frames",

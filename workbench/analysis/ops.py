@@ -118,9 +118,8 @@ def _clip(activities: pl.DataFrame, within: Range) -> pl.DataFrame:
     return clipped.filter(pl.col("dur_ns") > 0)
 
 
-def _grouped(
-    trace: Trace, chosen: list[Selection], within: Range | None, keys: tuple[str, ...]
-) -> pl.DataFrame:
+def measured(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.DataFrame:
+    """Return the operators of the window's steps, with their device times as `own` and `total`."""
     own, total = device_times(trace, within)
     frame = trace.ops.with_columns(own=pl.Series(own), total=pl.Series(total))
     if within is not None:
@@ -129,8 +128,15 @@ def _grouped(
     numbers = {k for s in chosen if s.steps is not None for k in s.steps}
     if numbers:
         frame = frame.filter(pl.col("step").is_in(numbers))
+    return frame
+
+
+def _grouped(
+    trace: Trace, chosen: list[Selection], within: Range | None, keys: tuple[str, ...]
+) -> pl.DataFrame:
     grouped = (
-        frame.group_by(_columns(keys))
+        measured(trace, chosen, within)
+        .group_by(_columns(keys))
         .agg(
             calls=pl.len(),
             self_device_ns=pl.col("own").sum(),
