@@ -127,6 +127,7 @@ SUBJECTS = {
     ],
     "Roofline": [
         "workbench.analysis.roofline",
+        "workbench.analysis.roofline:roofline",
         "workbench.analysis.roofline:coverage",
         "workbench.costs.matmul",
         "workbench.costs.attention",

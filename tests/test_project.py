@@ -19,6 +19,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import workbench
+from workbench.analysis.names import ANALYSES, FUNCTIONS
 from workbench.trace import schema
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -242,3 +243,6 @@ def test_the_page_of_definitions_is_what_the_docstrings_say():
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     assert made.page() == made.PAGE.read_text("utf-8"), "run scripts/definitions.py"
+    listed = {place for places in made.SUBJECTS.values() for place in places}
+    for name, module in ANALYSES.items():
+        assert f"{module}:{FUNCTIONS.get(name, name)}" in listed, name
