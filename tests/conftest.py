@@ -20,9 +20,17 @@ GOLDEN = Path(__file__).resolve().parent / "golden"
 CORPUS = (ROOT / os.environ.get("WORKBENCH_CORPUS", "../shared")).resolve()
 NO_CORPUS = "the recorded traces are absent: name their folder in WORKBENCH_CORPUS"
 
-settings.register_profile("workbench", deadline=None)  # a busy machine is no failure
-settings.load_profile("workbench")
+THOROUGH = bool(os.environ.get("WORKBENCH_THOROUGH"))
+"""Also what takes an hour: many more examples, and the largest recordings everywhere."""
+settings.register_profile("workbench", deadline=None, max_examples=50)  # busy is no failure
+settings.register_profile("thorough", deadline=None, max_examples=1000)
+settings.load_profile("thorough" if THOROUGH else "workbench")
 Golden = Callable[[str, pl.DataFrame], None]
+
+
+@pytest.fixture
+def thorough() -> bool:
+    return THOROUGH
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from tinytrace import allocation, call, kernel, mark, op, step, write
 
 import workbench as wb
 from workbench import show
+from workbench.errors import UsageError
 
 US = 1000
 KIB = 1024
@@ -139,7 +140,8 @@ def test_segments_by_kind(tmp_path):
         0,
     )
     assert wb.fragmentation(trace, device=0).height == 2
-    assert wb.fragmentation(trace, device=1).is_empty()
+    with pytest.raises(UsageError, match="no device 1"):
+        wb.fragmentation(trace, device=1)
 
 
 def test_what_a_segment_does_not_say_is_null(tmp_path):

@@ -1,5 +1,6 @@
 """Damaged and hostile profiler traces: every field may hold anything, and nothing may crash."""
 
+import itertools
 import json
 import os
 
@@ -8,6 +9,7 @@ from tinytrace import call, kernel, mark, op, step, write
 
 import workbench as wb
 from workbench import show
+from workbench.analysis.names import ANALYSES
 from workbench.errors import InputError, WorkbenchError
 from workbench.trace.open import open_source
 
@@ -91,12 +93,12 @@ def damaged(place, value):
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_any_value_in_any_field_opens_or_is_refused_in_one_sentence(tmp_path, value):
     path = tmp_path / "t.json"
-    for place in places():
+    for place, name in zip(places(), itertools.cycle(ANALYSES)):
         path.write_bytes(damaged(place, value))
         try:
             trace = open_source(path)
-            for name in ("summary", "collectives", "roofline"):
-                show.frame(trace, name, show.Choice())
+            for asked in ("summary", name):
+                show.frame(trace, asked, show.Choice())
         except WorkbenchError as refusal:
             sentence = str(refusal)
             assert "\n" not in sentence, (place, sentence)

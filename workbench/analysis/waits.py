@@ -72,7 +72,7 @@ def of_streams(trace: Trace, activities: pl.DataFrame) -> Waits:
 
 
 def _recorded(trace: Trace, device: int | None) -> pl.DataFrame:
-    ranges = trace.ranges.drop_nulls("waits_on_launch").filter(pl.col("device") == device)
+    ranges = trace.ranges.drop_nulls("waits_on_launch").filter(pl.col("device").eq_missing(device))
     return ranges.filter(pl.col("name").cast(pl.String) == STREAM_WAIT).drop_nulls(
         ["stream", "waits_on_stream"]
     )

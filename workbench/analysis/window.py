@@ -134,12 +134,13 @@ def check(source: Source, *, rank: int | None = None, device: int | None = None)
     held = [x["device"].unique().to_list() for t in of_rank for x in (t.memory, t.segments)]
     found = [_devices(t) for t in of_rank] + held
     devices = sorted({d for part in found for d in part if d is not None})
-    if (rank is None or rank in ranks) and (device is None or device in devices):
-        return
-    raise UsageError(
-        f"There is no activity of rank {rank if rank is not None else 'any'} on device "
-        f"{device if device is not None else 'any'}; ranks: {ranks}, devices: {devices}."
-    )
+    if rank is not None and rank not in ranks:
+        known = ", ".join("unknown" if r is None else str(r) for r in ranks)
+        raise UsageError(f"There is no rank {rank}; the recording's ranks: {known}.")
+    if device is not None and device not in devices:
+        where = "" if rank is None else f" of rank {rank}"
+        known = ", ".join(map(str, devices)) or "none"
+        raise UsageError(f"There is no device {device}{where}; devices with activity: {known}.")
 
 
 def _devices(trace: Trace) -> list[int | None]:
