@@ -166,7 +166,7 @@ def test_unknown_device_activity_is_null_not_zero(tmp_path):
     [
         ({"window": "step"}, "did you mean steps"),
         ({"window": "all", "step": (1, 1)}, "narrows"),
-        ({"device": 7}, r"devices: \[0\]"),
+        ({"device": 7}, "devices with activity: 0"),
         ({"step": (8, 9)}, "No complete step lies in 8:9"),
     ],
 )
