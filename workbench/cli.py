@@ -1,5 +1,7 @@
 """The command line: `workbench VERB`. Each verb imports what it needs when it runs.
 
+Here are the verbs on recordings, and the entry; those around recording are in `workbench.verbs`.
+
 Exit 0; 1 for a gate that failed; 2 for a usage or input error, with one sentence on standard
 error; 130 when interrupted.
 """
@@ -15,11 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.analysis.names import ANALYSES
+from workbench.command import AsCsv, AsJson, Force, OutFile, print_table
 from workbench.errors import UsageError, WorkbenchError
+from workbench.verbs import ceilings, doctor, record, runs, workloads
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from workbench.trace.core import Job, Trace
 
 _INTERRUPTED = 130
@@ -27,12 +29,15 @@ _USAGE = 2
 # Typer may carry its own copy of click: its exceptions are reached through what it exports.
 _ClickError: Any = typer.BadParameter.__mro__[2]
 
+
 app = typer.Typer(
     name="workbench",
     help="Record AI-training runs and see where the step goes.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+for _verb in (record, runs, doctor, workloads, ceilings):
+    app.command()(_verb)
 
 SHOW = f"""Print an analysis or a table of a recording.
 
@@ -41,41 +46,6 @@ Analyses: {", ".join(ANALYSES)}.
 Tables: activities, launches, ops, ranges, steps, collectives, frames, memory, segments, counters,
 dependencies, problems; one that shares its name with an analysis is table:NAME.
 """
-
-# ---- options that verbs share -------------------------------------------------------------
-# A verb that prints a table takes `as_json: AsJson = False, as_csv: AsCsv = False,
-# out: OutFile = None` and ends in `print_table(...)`.
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
-OutFile = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Write to this .parquet file instead.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace what was exported before.")]
-RunsDir = Annotated[Path, typer.Option("--runs-dir", help="The folder that holds run folders.")]
-
-
-def print_table(
-    frame: pl.DataFrame,
-    *,
-    meta: dict[str, Any],
-    problems: pl.DataFrame | None = None,
-    as_json: bool = False,
-    as_csv: bool = False,
-    out: Path | None = None,
-    title: str | None = None,
-) -> None:
-    """Print a verb's table; a reader that has gone away is no error."""
-    from workbench.output import emit
-
-    try:
-        emit(frame, meta=meta, problems=problems, json=as_json, csv=as_csv, out=out, title=title)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit from None
-
-
-# ---- verbs --------------------------------------------------------------------------------
 
 
 @app.callback(invoke_without_command=True)
@@ -90,128 +60,6 @@ def _root(
         typer.echo(f"workbench {__version__}")
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-@app.command()
-def record(  # noqa: PLR0917 - typer reads the order of arguments from the signature
-    subject: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="WORKLOAD | -- ARGS", help="A workload, or a script's arguments."),
-    ] = None,
-    script: Annotated[
-        Path | None, typer.Option(help="Record this script of yours, instead of a workload.")
-    ] = None,
-    preset: Annotated[str, typer.Option(help="Preset of the workload.")] = "tiny",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a parameter (repeatable)."),
-    ] = None,
-    precision: Annotated[str | None, typer.Option(help="Precision of the workload.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    ranks: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
-    warmup: Annotated[int, typer.Option(help="Most warm-up steps.")] = 10,
-    untraced: Annotated[int, typer.Option(help="Steps timed without the profiler.")] = 5,
-    steps: Annotated[int, typer.Option(help="Traced steps.")] = 5,
-    *,
-    stacks: Annotated[bool, typer.Option("--stacks", help="Record Python stacks.")] = False,
-    shapes: Annotated[bool, typer.Option(help="Record tensor shapes.")] = True,
-    memory: Annotated[bool, typer.Option(help="Record allocations.")] = True,
-    python: Annotated[
-        Path | None, typer.Option(help="Interpreter of the training environment.")
-    ] = None,
-    timeout: Annotated[
-        float | None, typer.Option(help="Seconds after which the run is ended.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The run folder to make.")
-    ] = None,
-    runs_dir: RunsDir = Path("runs"),
-) -> None:
-    """Run a workload, or --script FILE -- ARGS, under the profiler; print its run folder."""
-    from workbench.capture import CapturePlan
-    from workbench.recording import follow
-    from workbench.workloads import split_settings
-
-    plan = CapturePlan(
-        workload=_workload(subject, script),
-        preset=preset,
-        overrides=split_settings(settings or []),
-        precision=precision,
-        script=script,
-        arguments=tuple(subject or ()) if script else (),
-        device=device,
-        ranks=ranks,
-        warmup=warmup,
-        untraced=untraced,
-        steps=steps,
-        shapes=shapes,
-        memory=memory,
-        stacks=stacks,
-        python=python,
-        timeout_s=timeout,
-        out=out,
-        runs_dir=runs_dir,
-    )
-    follow(plan)
-
-
-@app.command()
-def runs(
-    rename: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="OLD NEW", help="Rename a run.")
-    ] = None,
-    delete: Annotated[str | None, typer.Option(metavar="NAME", help="Delete a run.")] = None,
-    runs_dir: RunsDir = Path("runs"),
-    *,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    out: OutFile = None,
-) -> None:
-    """List run folders with their status, rename one, or delete one."""
-    from workbench.capture import folder, listing
-
-    if rename is not None and delete is not None:
-        raise UsageError("--rename and --delete exclude each other; give one of them.")
-    if rename is not None:
-        typer.echo(folder.rename(runs_dir, *rename))
-    elif delete is not None:
-        typer.echo(f"deleted {folder.delete(runs_dir, delete)}", err=True)
-    else:
-        table = listing.frame(folder.list_runs(runs_dir))
-        meta = {"runs_dir": str(runs_dir)}
-        print_table(table, meta=meta, as_json=as_json, as_csv=as_csv, out=out)
-
-
-@app.command()
-def doctor(
-    python: Annotated[
-        Path | None, typer.Option(help="Interpreter of the training environment.")
-    ] = None,
-    runs_dir: RunsDir = Path("runs"),
-    *,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    out: OutFile = None,
-) -> None:
-    """Say what this machine can record, and what is missing with its fix."""
-    from workbench.capture.doctor import examine
-
-    print_table(examine(runs_dir, python), meta={}, as_json=as_json, as_csv=as_csv, out=out)
-
-
-@app.command()
-def workloads(
-    name: Annotated[str | None, typer.Argument(help="Show the parameters of this one.")] = None,
-    *,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    out: OutFile = None,
-) -> None:
-    """List workloads with their presets; of one workload, its parameters."""
-    from workbench.capture import listing
-
-    table = listing.presets() if name is None else listing.parameters(name)
-    print_table(table, meta={"workload": name}, as_json=as_json, as_csv=as_csv, out=out)
 
 
 @app.command(help=SHOW)
@@ -377,23 +225,6 @@ def cache(
 
 
 @app.command()
-def ceilings(
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    *,
-    refresh: Annotated[bool, typer.Option("--refresh", help="Measure again.")] = False,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    out: OutFile = None,
-) -> None:
-    """Measure this machine's roofs (a few seconds), or show what was measured before."""
-    from workbench.costs import ceilings as measured
-
-    found = measured.ceilings(device, refresh=refresh)
-    about = measured.about(found)
-    print_table(measured.frame(found), meta=about, as_json=as_json, as_csv=as_csv, out=out)
-
-
-@app.command()
 def lab(
     folder: Annotated[
         Path | None, typer.Argument(help="Where the notebooks go; only an installed copy needs it.")
@@ -403,9 +234,6 @@ def lab(
     from workbench.lab import start
 
     start(folder)
-
-
-# ---- opening ------------------------------------------------------------------------------
 
 
 def _opened(source: Path, rank: int | None) -> Trace | Job:
@@ -420,24 +248,6 @@ def _opened(source: Path, rank: int | None) -> Trace | Job:
             return trace
     known = ", ".join(str(t.meta.rank) for t in opened.ranks)
     raise UsageError(f"{source} has no rank {rank}; it has {known}.")
-
-
-# ---- recording ----------------------------------------------------------------------------
-
-
-def _workload(subject: list[str] | None, script: Path | None) -> str | None:
-    """Return the one word that names a workload; with --script all words are its arguments."""
-    if script is not None or not subject:
-        return None
-    if len(subject) > 1:
-        raise UsageError(
-            f"{subject[1]!r} is too much after the workload {subject[0]!r}; "
-            "a parameter is changed with --set KEY=VALUE."
-        )
-    return subject[0]
-
-
-# ---- entry --------------------------------------------------------------------------------
 
 
 def main() -> None:

@@ -55,8 +55,3 @@ def test_every_cause_has_a_colour_of_its_own():
         alike = {causes.label("host"): causes.label("host_operator")}
         unlike = {label: colour for label, colour in found.items() if label not in alike}
         assert len(set(unlike.values())) == len(unlike)
-
-
-def test_blend():
-    assert causes.blend("#102030", "#ffffff", 1) == "#102030"
-    assert causes.blend("#000000", "#ffffff", 0.5) == "#808080"

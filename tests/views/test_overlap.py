@@ -2,7 +2,6 @@
 
 import holoviews as hv
 import polars as pl
-import pytest
 
 from workbench.analysis.overlap import OVERLAP_SCHEMA
 from workbench.views import overlap
@@ -49,9 +48,3 @@ def test_pictures():
     assert silent.title.text == ""
     (text,) = [r.data_source.data["text"][0] for r in silent.renderers]
     assert text == "No communication in this window."
-
-
-@pytest.mark.parametrize(("a", "b", "middle"), [("#000000", "#ffffff", "#7f7f7f"),
-                                                ("#102030", "#102030", "#102030")])  # fmt: skip
-def test_blend(a, b, middle):
-    assert overlap.blend(a, b) == middle

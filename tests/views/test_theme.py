@@ -92,3 +92,10 @@ def test_an_odd_name_has_a_colour():
 def test_an_unknown_class_names_the_nearest():
     with pytest.raises(UsageError, match="communication"):
         theme.LIGHT.of("comunication")
+
+
+@pytest.mark.parametrize(("a", "b", "middle"), [("#000000", "#ffffff", "#7f7f7f"),
+                                                ("#102030", "#102030", "#102030")])  # fmt: skip
+def test_blend(a, b, middle):
+    assert theme.blend(a, b) == middle
+    assert (theme.blend(a, b, 1), theme.blend(a, b, 0)) == (a, b)

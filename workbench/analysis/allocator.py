@@ -6,20 +6,18 @@ cudaFree waits for the device: so who caused it, and what the device did meanwhi
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from workbench import intervals
+from workbench.analysis import callers
 from workbench.analysis.pools import described, inside, step_at
 from workbench.analysis.window import Range, own_time, select, spans
-from workbench.trace import nesting, schema
+from workbench.trace import schema
 from workbench.trace.core import Source, Trace
-from workbench.trace.nesting import NONE
 
 NEEDS = ("calls",)
 QUERIES = "MemGetInfo"
 """Asks the device how much is free: no allocation, and as slow as one."""
-BUILT_IN = "<built-in"
 SCHEMA = {
     "rank": pl.Int32(),
     "launch": schema.ID,
@@ -60,11 +58,11 @@ def allocator(
     """Return each allocator call that begins in the window, the longest first.
 
     Calls are the launches of kind `malloc` (cudaMalloc, cudaFree, hipMalloc, cudaHostAlloc, …) and
-    cudaMemGetInfo. `op`, `outer_op`, `module`, `phase` and `frame` (Python function, no built-in)
-    are what ran on its thread when it began; null: none, or not recorded. `idle_ns` is how much of
-    the call passed while nothing ran on any device of the rank; null without device activity.
-    `step` is the host step that it begins in. The window is `host` by default, the complete host
-    steps.
+    cudaMemGetInfo. `op`, `outer_op`, `module`, `phase` and `frame` (Python function, outside torch
+    where there is one) are what ran on its thread when it began; null: none, or not recorded.
+    `idle_ns` is how much of the call passed while nothing ran on any device of the rank; null
+    without device activity. `step` is the host step that it begins in. The window is `host` by
+    default, the complete host steps.
     """
     select(source, window=window, step=step, rank=rank, within=within)
     frames = [
@@ -126,7 +124,7 @@ def _of_trace(
         idle_ns=_idle(trace, made),
         step=step_at(trace, at),
         **described(trace, made["op"]).to_dict(),
-        frame=_frame(trace, made),
+        frame=callers.python(trace, made),
     ).select(pl.col(n).cast(t) for n, t in SCHEMA.items())
 
 
@@ -138,26 +136,4 @@ def _idle(trace: Trace, made: pl.DataFrame) -> pl.Series | None:
     start, end = spans(made)
     return pl.Series(
         end - start - intervals.covered(intervals.union(*spans(activities)), start, end)
-    )
-
-
-def _frame(trace: Trace, made: pl.DataFrame) -> pl.Series | None:
-    """Return the innermost Python function that each call began in; null where none is recorded.
-
-    Built-in functions are passed over: what called them says more.
-    """
-    # building the frames of a long trace takes a second, so not for no calls at all
-    if not made.height or not trace.frames.height:
-        return None
-    threads, start = made["thread"].to_numpy(), made["start_ns"].to_numpy()
-    frames = trace.frames.filter(
-        pl.col("thread").is_in(made["thread"].unique().implode())
-        & (pl.col("start_ns") <= start.max())
-        & (pl.col("start_ns") + pl.col("dur_ns") > start.min())
-    ).with_columns(pl.col("name").cast(pl.String))
-    frames = frames.filter(~pl.col("name").str.starts_with(BUILT_IN))
-    order, nested = nesting.sort_and_nest(frames)
-    row = nesting.innermost(nested, threads, start)
-    return nesting.gathered(
-        frames["name"], np.where(row == NONE, NONE, np.append(order, NONE)[row])
     )

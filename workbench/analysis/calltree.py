@@ -76,7 +76,7 @@ def of_operators(ops: pl.DataFrame) -> Tree:
 
     Rows may be left out: what an operator called that isn't there is outermost.
     """
-    ids, above = ops["id"].to_numpy(), ops["parent"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    ids, above = ops["id"].to_numpy(), nesting.ids(ops["parent"])
     place = np.minimum(np.searchsorted(ids, above), len(ids) - 1)
     parent = np.where(ids[place] == above, place, NONE)
     thread, start = ops["thread"].to_numpy(), ops["start_ns"].to_numpy()

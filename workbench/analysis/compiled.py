@@ -6,7 +6,7 @@ import re
 
 import polars as pl
 
-from workbench.analysis import pieces
+from workbench.trace import nesting
 from workbench.trace.core import Trace
 from workbench.trace.names import matching
 from workbench.trace.nesting import NONE
@@ -65,7 +65,7 @@ def marks(trace: Trace) -> pl.DataFrame:
 
 def generated(activities: pl.DataFrame, trace: Trace) -> pl.Series:
     """Return the name of each activity that is a generated kernel, null for others."""
-    op = pieces.ids(activities["op"])
+    op = nesting.ids(activities["op"])
     backend = trace.ops["kernel_backend"].is_not_null().extend_constant(value=False, n=1)
     by_op = backend[[len(backend) - 1 if i == NONE else i for i in op.tolist()]]
     by_name = matching(activities["name"], is_inductor)

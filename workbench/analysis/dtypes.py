@@ -10,7 +10,6 @@ import polars as pl
 
 from workbench.costs.shapes import DTYPES
 from workbench.trace import nesting
-from workbench.trace.nesting import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +37,7 @@ def of_activities(trace: Trace, activities: pl.DataFrame) -> pl.Series:
     inputs: when all tensors that the operator was called with are of one type.
     """
     by_name = _once_each(activities["name"], of_name)
-    op = activities["op"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    op = nesting.ids(activities["op"])
     types = nesting.gathered(trace.ops["input_types"], op)
     both = pl.DataFrame({"name": by_name, "inputs": _once_each(types, of_inputs)})
     return both.select(pl.coalesce("name", "inputs")).to_series()

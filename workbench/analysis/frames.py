@@ -128,7 +128,7 @@ def _stacks(table: pl.DataFrame) -> _Stacks:
     if not _in_order(thread[order], start[order], end[order]):
         order = nesting.order(thread, start, end)
     thread, start, end = thread[order], start[order], end[order]
-    recorded = pieces.ids(table["parent"])[order]
+    recorded = nesting.ids(table["parent"])[order]
     if (recorded == NONE).all():
         parent = nesting.parents(thread, start, end)
     else:
@@ -193,7 +193,7 @@ def _taken(trace: Trace, nested: Nested, inner: _Children) -> Times:
         for t in (trace.ops, trace.launches)
     ]
     of_op = np.append(callers[0], NONE)
-    outer = [pieces.ids(trace.ops["parent"]), pieces.ids(trace.launches["op"])]
+    outer = [nesting.ids(trace.ops["parent"]), nesting.ids(trace.launches["op"])]
     owner = np.concatenate(callers)
     start, end = (
         np.concatenate(x) for x in zip(spans(trace.ops), spans(trace.launches), strict=True)

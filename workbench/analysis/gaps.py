@@ -151,7 +151,7 @@ class Calls(NamedTuple):
 
 def _calls(chosen: Selection, activities: pl.DataFrame) -> Calls:
     launches = chosen.trace.launches
-    row = activities["launch"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    row = nesting.ids(activities["launch"])
     start, end = spans(launches)
     thread = launches["thread"].cast(pl.Int64).to_numpy()
     is_graph = (launches["kind"] == "graph_launch").to_numpy()

@@ -133,7 +133,7 @@ def _rows(chosen: Selection, found: Idle, origin_ns: int) -> pl.DataFrame:
         n: nesting.gathered(found.activities[n], gaps.ender)
         for n in ("id", "name", "step", "launch")
     }
-    launch = ended["launch"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    launch = nesting.ids(ended["launch"])
     return pl.DataFrame(
         {
             "rank": pl.repeat(chosen.rank, len(total), dtype=pl.Int32, eager=True),

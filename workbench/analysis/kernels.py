@@ -13,7 +13,6 @@ from workbench.analysis.window import Range, Selection, select
 from workbench.costs import hardware
 from workbench.trace import nesting, schema
 from workbench.trace.core import Source, Trace
-from workbench.trace.nesting import NONE
 
 BY = ("kind", "family", "name", "dtype", "grid", "block", "input_dims")
 BY_NAME = ("kind", "family", "name")
@@ -116,7 +115,7 @@ def _key(trace: Trace, activities: pl.DataFrame, key: str) -> pl.Series | pl.Exp
     if key == "dtype":
         return dtypes.of_activities(trace, activities)
     if key == "input_dims":
-        op = activities["op"].cast(pl.Int64).fill_null(NONE).to_numpy()
+        op = nesting.ids(activities["op"])
         return nesting.gathered(trace.ops["input_dims"], op).cast(pl.String)
     if key in {"grid", "block"}:
         sizes = pl.col(key).arr.to_list().cast(pl.List(pl.String)).list.join("x")
@@ -137,7 +136,7 @@ def _blocks_per_sm(
     processors = multiprocessors(trace, device)
     if processors is None:
         return pl.lit(None, pl.Float64)
-    launch = activities["launch"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    launch = nesting.ids(activities["launch"])
     calls = nesting.gathered(trace.launches["name"], launch).cast(pl.String)
     x, y, z = (pl.col("grid").arr.get(i).cast(pl.Int64) for i in range(3))
     blocks = x * y * z

@@ -179,15 +179,15 @@ def _places_of_operators(tree: Tree, trace: Trace) -> Rows:
         return found
     start = ops["start_ns"].to_numpy()
     end = start + ops["dur_ns"].to_numpy()
-    nested = Nested(ops["thread"].to_numpy(), start, end, pieces.ids(ops["parent"]))
+    nested = Nested(ops["thread"].to_numpy(), start, end, nesting.ids(ops["parent"]))
     backward = (ops["phase"] == "backward").fill_null(value=False).to_numpy()
-    call = partners.calls_around(nested, pieces.ids(ops["forward"]), backward, tree.calls)
+    call = partners.calls_around(nested, nesting.ids(ops["forward"]), backward, tree.calls)
     return np.where(call == NONE, NONE, tree.node[call])
 
 
 def _places(tree: Tree, chosen: Selection, of_op: Rows) -> Rows:
     """Return the place of each activity: its operator's, else that of the call that launched it."""
-    op = pieces.ids(chosen.activities["op"])
+    op = nesting.ids(chosen.activities["op"])
     place = np.where(op == NONE, NONE, np.append(of_op, NONE)[op])
     bare = np.flatnonzero(op == NONE)
     if len(tree.node) and len(bare):

@@ -10,9 +10,9 @@ import polars as pl
 
 from workbench import intervals
 from workbench.analysis import columns, subtree
-from workbench.analysis.window import Range, Selection, own_time, select, spans
+from workbench.analysis.window import Range, Selection, own_time, select, spans, step_numbers
 from workbench.intervals import Times
-from workbench.trace import schema
+from workbench.trace import nesting, schema
 from workbench.trace.core import Source, Trace
 
 BY = ("name", "phase", "module", "input_dims", "input_types", "input_strides")
@@ -107,7 +107,7 @@ def device_times(trace: Trace, within: Range | None = None) -> tuple[Times, Time
     owner = linked["op"].to_numpy().astype(np.int64)
     start, end = spans(linked)
     own = intervals.grouped_length(owner, start, end, trace.ops.height)
-    parent = trace.ops["parent"].cast(pl.Int64).fill_null(-1).to_numpy()
+    parent = nesting.ids(trace.ops["parent"])
     return own, subtree.totals(parent, subtree.Owned(owner, start, end))
 
 
@@ -125,7 +125,7 @@ def measured(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.
     if within is not None:
         starts = pl.col("start_ns").is_between(*within, closed="left")
         frame = frame.filter(starts | (pl.col("total") > 0))
-    numbers = {k for s in chosen if s.steps is not None for k in s.steps}
+    numbers = step_numbers(chosen)
     if numbers:
         frame = frame.filter(pl.col("step").is_in(numbers))
     return frame

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 
 from workbench.trace import nesting
-from workbench.trace.nesting import NONE
 
 if TYPE_CHECKING:
     from workbench.trace.core import Trace
@@ -28,7 +27,7 @@ def with_calls(trace: Trace, activities: pl.DataFrame) -> pl.DataFrame:
     graph launch is the call of all its activities. Source: DEFINITIONS, as `nsys cuda_kern_exec`
     measures it, which leaves negative values out; HTA takes them for 0.
     """
-    row = activities["launch"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    row = nesting.ids(activities["launch"])
     calls = trace.launches
     taken = {
         "call_kind": nesting.gathered(calls["kind"], row),

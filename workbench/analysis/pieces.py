@@ -9,9 +9,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench import intervals
-from workbench.analysis.window import Range, Selection, spans
+from workbench.analysis.window import Range, Selection, spans, step_numbers
 from workbench.intervals import Intervals, Times
-from workbench.trace import steps
+from workbench.trace import nesting, steps
 from workbench.trace.core import Trace
 from workbench.trace.nesting import NONE, Rows
 
@@ -57,7 +57,7 @@ def launching(activities: pl.DataFrame, trace: Trace) -> tuple[NDArray[np.intege
     if trace.meta.device_kind == "cpu":
         stream = activities["stream"].fill_null(NONE).to_numpy()
         return stream, activities["start_ns"].to_numpy()
-    launch = activities["launch"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    launch = nesting.ids(activities["launch"])
     known = launch != NONE
     thread, at = np.full(len(launch), NONE), np.zeros(len(launch), np.int64)
     thread[known] = trace.launches["thread"].to_numpy()[launch[known]]
@@ -72,16 +72,10 @@ def begun(start: Times, chosen: list[Selection], within: Range | None) -> NDArra
     range is in.
     """
     keep = np.ones(len(start), np.bool_)
-    numbers = {k for s in chosen if s.steps is not None for k in s.steps}
+    numbers = step_numbers(chosen)
     if numbers:
         step = steps.containing(chosen[0].trace.host_steps, start)
         keep &= step.is_in(numbers).fill_null(value=False).to_numpy()
     if within is not None:
         keep &= (start >= within[0]) & (start < within[1])
     return keep
-
-
-def ids(column: pl.Series) -> Rows:
-    """Return a nullable id column as row numbers, -1 for null."""
-    rows: Rows = column.cast(pl.Int64).fill_null(NONE).to_numpy()
-    return rows

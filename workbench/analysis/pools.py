@@ -289,7 +289,7 @@ def _running(start: Times, end: Times, at: Times) -> Rows:
 
 def described(trace: Trace, op: pl.Series) -> pl.DataFrame:
     """Return `op outer_op module phase` of some operators by row; null where there is none."""
-    row = op.cast(pl.Int64).fill_null(NONE).to_numpy()
+    row = nesting.ids(op)
     ops = trace.ops
     outer = np.append(roots(ops), NONE)[row]
     names = ops["name"]
@@ -306,7 +306,7 @@ def described(trace: Trace, op: pl.Series) -> pl.DataFrame:
 def roots(ops: pl.DataFrame) -> Rows:
     """Return the outermost operator that encloses each one, by doubling."""
     root = np.arange(ops.height)
-    up = ops["parent"].cast(pl.Int64).fill_null(NONE).to_numpy().copy()
+    up = nesting.ids(ops["parent"]).copy()
     active = np.flatnonzero(up >= 0)
     while len(active):
         root[active] = root[up[active]]

@@ -6,12 +6,11 @@ import numpy as np
 import polars as pl
 
 from workbench import intervals
-from workbench.analysis import needs, pieces
-from workbench.analysis.window import Range, Selection, own_time, select
-from workbench.intervals import Times
-from workbench.trace import schema
+from workbench.analysis import calltree, needs, pieces
+from workbench.analysis.window import Range, Selection, own_time, select, step_numbers
+from workbench.trace import nesting, schema
 from workbench.trace.core import Source, Trace
-from workbench.trace.nesting import NONE
+from workbench.trace.nesting import NONE, Nested
 
 NEEDS = ("phases", "autograd numbers")
 SCHEMA = {
@@ -106,7 +105,7 @@ def _on_device(chosen: Selection) -> pl.DataFrame:
     """Return `op count device_ns kernel_ns` of recomputed activities by operator name."""
     acts, ops = chosen.activities, chosen.trace.ops
     again = (acts["phase"] == PHASE).fill_null(value=False).to_numpy()
-    name = ops["name"].cast(pl.String)[pieces.ids(acts["op"])[again].tolist()]
+    name = ops["name"].cast(pl.String)[nesting.ids(acts["op"])[again].tolist()]
     names = name.unique(maintain_order=True)
     code = np.full(acts.height, NONE)
     code[again] = name.replace_strict(names, np.arange(len(names))).to_numpy()
@@ -137,8 +136,11 @@ def _on_device(chosen: Selection) -> pl.DataFrame:
 
 def _on_host(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.DataFrame:
     """Return `phase op calls host_ns` of the operators that begin in the window's steps."""
-    frame = trace.ops.with_columns(own=pl.Series(_own(trace)))
-    numbers = {k for s in chosen if s.steps is not None for k in s.steps}
+    start = trace.ops["start_ns"].to_numpy()
+    end, parent = start + trace.ops["dur_ns"].to_numpy(), nesting.ids(trace.ops["parent"])
+    calls = Nested(trace.ops["thread"].to_numpy(), start, end, parent)
+    frame = trace.ops.with_columns(own=pl.Series(calltree.own_ns(calls)))
+    numbers = step_numbers(chosen)
     if numbers:
         frame = frame.filter(pl.col("step").is_in(numbers))
     if within is not None:
@@ -146,15 +148,3 @@ def _on_host(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.
     return frame.group_by("phase", op=pl.col("name").cast(pl.String)).agg(
         calls=pl.len(), host_ns=pl.col("own").sum()
     )
-
-
-def _own(trace: Trace) -> Times:
-    """Return each operator's duration less the union of the operators right below it."""
-    parent = pieces.ids(trace.ops["parent"])
-    start = trace.ops["start_ns"].to_numpy()
-    end = start + trace.ops["dur_ns"].to_numpy()
-    inner = np.flatnonzero(parent != NONE)
-    outer = parent[inner]
-    begins, ends = np.maximum(start[inner], start[outer]), np.minimum(end[inner], end[outer])
-    own: Times = end - start - intervals.grouped_length(outer, begins, ends, len(start))
-    return own

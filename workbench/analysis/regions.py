@@ -120,7 +120,7 @@ def _launched_alone(chosen: Selection) -> NDArray[np.bool_]:
     if chosen.is_host:
         return np.ones(chosen.activities.height, np.bool_)
     kinds = chosen.trace.launches["kind"].is_in(["graph_launch"]).to_numpy()
-    launch = pieces.ids(chosen.activities["launch"])
+    launch = nesting.ids(chosen.activities["launch"])
     alone: NDArray[np.bool_] = (launch != NONE) & ~np.append(kinds, False)[launch]
     return alone
 

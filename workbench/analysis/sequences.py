@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench import intervals
-from workbench.analysis import ngrams, pieces
+from workbench.analysis import ngrams
 from workbench.analysis.window import Range, Selection, select, spans
 from workbench.errors import UsageError, unknown_name
 from workbench.intervals import Times
@@ -122,7 +122,7 @@ def _order(chosen: Selection, under: str | None, shift_ns: int) -> _Order:
     inside = np.ones(acts.height, np.bool_)
     segment = _segments(chosen, acts)
     if under is not None:
-        call = _calls(chosen.trace, under)[pieces.ids(acts["op"])]
+        call = _calls(chosen.trace, under)[nesting.ids(acts["op"])]
         inside = call != NONE
         segment = np.cumsum((np.diff(call, prepend=NONE) != 0) | (np.diff(segment, prepend=0) != 0))
     clipped = intervals.covered(chosen.inside, *spans(acts))
@@ -187,7 +187,7 @@ def _segments(chosen: Selection, acts: pl.DataFrame) -> Rows:
 def _calls(trace: Trace, under: str) -> Rows:
     """Return the outermost call of that name around each operator, or -1; -1 once more last."""
     wanted = (trace.ops["name"].cast(pl.String) == under).to_numpy()
-    parent = pieces.ids(trace.ops["parent"])
+    parent = nesting.ids(trace.ops["parent"])
     inner = np.append(nesting.nearest(parent, wanted), NONE)
     call = inner.copy()
     while True:

@@ -6,12 +6,12 @@ import numpy as np
 import polars as pl
 
 from workbench import intervals
+from workbench.analysis import callers
 from workbench.analysis.copies import host_memory
-from workbench.analysis.window import Range, Selection, own_time, select, spans
+from workbench.analysis.window import Range, Selection, own_time, select, spans, step_numbers
 from workbench.intervals import Intervals, Times
 from workbench.trace import nesting, schema, steps
 from workbench.trace.core import Source, Trace
-from workbench.trace.nesting import NONE
 from workbench.trace.schema import COPY_KINDS
 
 NEEDS = ("accelerator", "calls")
@@ -46,10 +46,6 @@ SCHEMA = {
     "idle_after_ns": pl.Int64(),
 }
 WHO = ("kind", "name", "operator", "module", "frame")
-SOURCE_LINE = r"\(\d+\): "
-"""In the name of a Python frame with source: `file(line): function`."""
-TORCH = r"^([^(]*/)?torch/"
-"""At the begin of such a name, in a file of torch itself: it waits on behalf of its caller."""
 
 
 def syncs(
@@ -121,13 +117,13 @@ def _of(trace: Trace, chosen: list[Selection], within: Range | None, shift_ns: i
         idle_ns=pl.Series(end - start - wait),
         idle_after_ns=pl.Series(_idle_after(busy, start, end)),
     ).filter(_in_window(chosen, within))
-    op = calls["op"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    op = nesting.ids(calls["op"])
     made = calls.with_columns(
         rank=pl.lit(trace.meta.rank, pl.Int32()),
         start_ns=pl.col("start_ns") + shift_ns,
         operator=nesting.gathered(trace.ops["name"], op),
         module=nesting.gathered(trace.ops["module"], op),
-        frame=_python(trace, calls),
+        frame=callers.python(trace, calls),
     )
     return made.sort("start_ns", maintain_order=True).select(
         pl.col(n).cast(t) for n, t in EACH_SCHEMA.items()
@@ -182,44 +178,8 @@ def _idle_after(busy: Intervals, start: Times, end: Times) -> Times:
 
 
 def _in_window(chosen: list[Selection], within: Range | None) -> pl.Expr:
-    numbers = {k for s in chosen if s.steps is not None for k in s.steps}
+    numbers = step_numbers(chosen)
     inside = pl.col("step").is_in(numbers) if numbers else pl.lit(value=True)
     if within is not None:
         inside &= pl.col("start_ns").is_between(*within, closed="left")
     return inside
-
-
-def _python(trace: Trace, calls: pl.DataFrame) -> pl.Series:
-    """Return the innermost Python function around each call, outside torch where there is one."""
-    if not calls.height:
-        return pl.Series([], dtype=pl.String)
-    names = trace.frames["name"].unique().cast(pl.String)
-    with_source = names.filter(names.str.contains(SOURCE_LINE))
-    around = _around(trace.frames, calls)
-    found = pl.DataFrame(
-        {
-            "own": _innermost(around, with_source.filter(~with_source.str.contains(TORCH)), calls),
-            "any": _innermost(around, with_source, calls),
-        }
-    )
-    return found.select(pl.coalesce("own", "any")).to_series()
-
-
-def _innermost(frames: pl.DataFrame, names: pl.Series, calls: pl.DataFrame) -> pl.Series:
-    """Return the innermost frame of these names around each call."""
-    frames = frames.filter(pl.col("name").cast(pl.String).is_in(names.implode()))
-    rows, nested = nesting.sort_and_nest(frames)
-    at = nesting.innermost(nested, calls["thread"].to_numpy(), calls["start_ns"].to_numpy())
-    return nesting.gathered(frames["name"][rows], at).cast(pl.String)
-
-
-def _around(frames: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the few frames in which any of the calls begins."""
-    thread = frames["thread"].to_numpy()
-    start, end = spans(frames)
-    at = (calls["thread"].to_numpy(), calls["start_ns"].to_numpy())
-    axis = nesting.Axis(at, (thread, start), (thread, end))
-    begins = np.sort(axis(*at))
-    first = np.searchsorted(begins, axis(thread, start), "left")
-    last = np.searchsorted(begins, axis(thread, end), "left")
-    return frames.filter(pl.Series(last > first))

@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench.intervals import Times
+from workbench.trace import nesting
 from workbench.trace.core import Trace
 from workbench.trace.nesting import NONE
 
@@ -60,7 +61,7 @@ def of_streams(trace: Trace, activities: pl.DataFrame) -> Waits:
     """
     rows = _recorded(trace, activities["device"][0] if activities.height else None)
     calls = np.append(trace.launches["start_ns"].to_numpy(), 0)
-    launched = rows["launch"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    launched = nesting.ids(rows["launch"])
     call = np.where(launched == NONE, rows["start_ns"].to_numpy(), calls[launched])
     order = np.argsort(call, kind="stable")
     rows, call = rows[order], call[order]

@@ -66,6 +66,11 @@ class Selection:
         return pl.Series("clipped_ns", intervals.covered(self.inside, *spans(self.activities)))
 
 
+def step_numbers(chosen: list[Selection]) -> set[int]:
+    """Return the steps that the windows of some selections are made of; none: not of steps."""
+    return {k for s in chosen if s.steps is not None for k in s.steps}
+
+
 def spans(frame: pl.DataFrame) -> tuple[Times, Times]:
     """Return start and end of a table's rows."""
     start = frame["start_ns"].to_numpy()

@@ -14,6 +14,7 @@ import polars as pl
 
 from workbench.costs import attention, matmul, shapes
 from workbench.errors import unknown_name
+from workbench.trace import nesting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +135,7 @@ def owners(parent: pl.Series, carriers: pl.Series, ops: pl.Series) -> pl.Series:
     stop = np.zeros(len(up), dtype=bool)
     stop[carriers.to_numpy()] = True
     stop[-1] = True
-    start = ops.cast(pl.Int64).fill_null(-1).to_numpy()
+    start = nesting.ids(ops)
     at = start
     while not stop[at].all():
         at = np.where(stop[at], at, up[at])
@@ -143,4 +144,4 @@ def owners(parent: pl.Series, carriers: pl.Series, ops: pl.Series) -> pl.Series:
 
 
 def _parents(parent: pl.Series) -> npt.NDArray[np.int64]:
-    return parent.cast(pl.Int64).fill_null(-1).to_numpy()
+    return nesting.ids(parent)

@@ -94,13 +94,11 @@ def mark(activities: pl.DataFrame, launches: pl.DataFrame, record: Rows) -> pl.D
     """
     if not activities.height or not (record != NONE).any():
         return activities
-    op = activities["op"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    op = nesting.ids(activities["op"])
     of = np.where(op == NONE, NONE, record[op])
     known = np.zeros(len(record), np.bool_)
     known[of[(activities["kind"] == "collective").to_numpy() & (of != NONE)]] = True
-    launched = nesting.gathered(
-        launches["kind"] == "launch", activities["launch"].cast(pl.Int64).fill_null(NONE).to_numpy()
-    )
+    launched = nesting.gathered(launches["kind"] == "launch", nesting.ids(activities["launch"]))
     new = (
         (activities["kind"] == "kernel").to_numpy()
         & launched.fill_null(value=False).to_numpy()
@@ -135,7 +133,7 @@ def collectives(
     if not found.height:
         return schema.empty("collectives")
     comm = [c for c in found.columns if c.startswith("comm_")]
-    op = found["op"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    op = nesting.ids(found["op"])
     by_op = np.where(op == NONE, NONE, record[op]) if len(record) else op
     told = [(ops, by_op), (ranges, _payload(found, launches, ranges))]
     found = found.with_columns(

@@ -108,6 +108,12 @@ def innermost(
     return found
 
 
+def ids(column: pl.Series) -> Rows:
+    """Return a nullable id column as row numbers, -1 for null."""
+    rows: Rows = column.cast(pl.Int64).fill_null(NONE).to_numpy()
+    return rows
+
+
 def gathered(values: pl.Series, rows: Rows) -> pl.Series:
     """Return the values at some rows, null where a row is -1."""
     padded = values.extend_constant(None, 1)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import polars as pl
 
 from workbench.trace import nesting, schema
-from workbench.trace.nesting import NONE
 from workbench.trace.problems import Problem
 
 
@@ -54,7 +53,7 @@ def _without_launch(activities: pl.DataFrame, launches: pl.DataFrame) -> Iterato
 
 
 def _inverted(activities: pl.DataFrame, launches: pl.DataFrame) -> Iterator[Problem]:
-    row = activities["launch"].cast(pl.Int64).fill_null(NONE).to_numpy()
+    row = nesting.ids(activities["launch"])
     early_ns = nesting.gathered(launches["start_ns"], row) - activities["start_ns"]
     early = (early_ns > 0).fill_null(value=False)
     if early.any():

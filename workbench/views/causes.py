@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.views.theme import Theme
+from workbench.views.theme import Theme, blend
 
 PARTS = {
     "compute": ("compute", "compute", 1.0),
@@ -40,9 +40,3 @@ def colours(look: Theme) -> dict[str, str]:
         text: blend(look.of(meaning), look.background, rest)
         for text, meaning, rest in EVERY.values()
     }
-
-
-def blend(colour: str, page: str, rest: float) -> str:
-    """Mix a colour with the page's, all as #rrggbb: `rest` 1 is the colour, 0 the page."""
-    pairs = ((int(colour[i : i + 2], 16), int(page[i : i + 2], 16)) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(b + (a - b) * rest):02x}" for a, b in pairs)

@@ -13,7 +13,7 @@ from workbench import units
 from workbench.views.breakdown import FRAME_HEIGHT, ROW_HEIGHT, sentence
 from workbench.views.figure import themed
 from workbench.views.tables import place
-from workbench.views.theme import THEMES, Theme
+from workbench.views.theme import THEMES, Theme, blend
 
 HIDDEN, EXPOSED = "overlapped with compute", "exposed"
 TITLE_HEIGHT = 24
@@ -101,9 +101,3 @@ def colours(look: Theme) -> dict[str, str]:
     """Exposed communication has the full colour; what hides is the same, half way to the page."""
     full = look.of("communication")
     return {HIDDEN: blend(full, look.background), EXPOSED: full}
-
-
-def blend(colour: str, other: str) -> str:
-    """Return the colour half way between two, all as #rrggbb."""
-    channels = (int(colour[i : i + 2], 16) + int(other[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{value // 2:02x}" for value in channels)

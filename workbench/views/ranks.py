@@ -15,7 +15,7 @@ from workbench.errors import unknown_name
 from workbench.views.breakdown import sentence
 from workbench.views.figure import themed
 from workbench.views.tables import place
-from workbench.views.theme import THEMES, Theme
+from workbench.views.theme import THEMES, Theme, blend
 
 COLUMNS = {
     "dur_ns": "step",
@@ -99,10 +99,5 @@ def _usual_ms(frame: pl.DataFrame) -> float:
 def _colours(look: Theme, levels: int = 32) -> list[str]:
     """Return shades from less (compute's colour) over the lane's to more (communication's)."""
     less, none, more = look.of("compute"), look.lane, look.of("communication")
-    down = [_between(less, none, i / levels) for i in range(levels)]
-    return down + [_between(none, more, i / levels) for i in range(levels + 1)]
-
-
-def _between(a: str, b: str, part: float) -> str:
-    pairs = ((int(a[i : i + 2], 16), int(b[i : i + 2], 16)) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(x + (y - x) * part):02x}" for x, y in pairs)
+    down = [blend(none, less, i / levels) for i in range(levels)]
+    return down + [blend(more, none, i / levels) for i in range(levels + 1)]

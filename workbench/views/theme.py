@@ -124,3 +124,9 @@ def index(kind: str | None, family: str | None, name: str) -> int:
     if meaning != "compute":
         return CLASSES.index(meaning)
     return len(CLASSES) + family_index(family or name)
+
+
+def blend(colour: str, other: str, rest: float = 0.5) -> str:
+    """Mix two colours, all as #rrggbb: `rest` 1 is the first, 0 the other, rounded down."""
+    pairs = ((int(colour[i : i + 2], 16), int(other[i : i + 2], 16)) for i in (1, 3, 5))
+    return "#" + "".join(f"{int(b + (a - b) * rest):02x}" for a, b in pairs)

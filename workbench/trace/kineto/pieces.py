@@ -15,24 +15,19 @@ from typing import Generic, NamedTuple
 
 import msgspec
 
-from workbench.errors import CutShortError, InputError, NotATraceError
-from workbench.trace.kineto import repair
+from workbench.errors import CutShortError, InputError
+from workbench.trace.kineto import beginning, repair
+from workbench.trace.kineto.beginning import ANY_BOUNDARY, HEADER_LIMIT, SPACE
 from workbench.trace.kineto.events import UNREADABLE, Event, Fields, Reader
 from workbench.trace.problems import Problem
 
 EVENT_LIMIT = 64 << 20
 """Bytes of one event's text; more is no event."""
-HEADER_LIMIT = 16 << 20
-"""Bytes of text before the events, and after them."""
 PATIENCE = 16 << 20
 """Bytes that are waited for when no cut can be found, before the text is taken for damaged."""
 _CUTS = 4
 _JOINED = 4
 _WINDOW = 1 << 16
-_SPACE = b" \t\r\n"
-_LIST = re.compile(rb'"traceEvents"\s*:\s*(\[?)')
-_FIRST_KEY = re.compile(rb'\s*\{\s*"([A-Za-z_]{1,20})"')
-_ANY_BOUNDARY = rb"\}(?=\s*,\s*\{)"
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _LIST_END = re.compile(rb'\}\s*\](?=\s*(?:\}|,\s*"))')
 
@@ -51,7 +46,7 @@ class EventLists(Generic[Fields]):
         self._stream, self._reader, self._path = stream, reader, path
         self._prefix: bytes | None = None
         self._tail = b""
-        self._boundary = re.compile(_ANY_BOUNDARY)
+        self._boundary = re.compile(ANY_BOUNDARY)
         self._ended = False
         self._cut: str | None = None
         self._repairs: Counter[str] = Counter()
@@ -113,7 +108,7 @@ class EventLists(Generic[Fields]):
             example = self._dropped_example or "a member of traceEvents that is no object"
             effect = "these events can't be read and are in no total"
             yield Problem("unreadable_event", self.lost, example, effect)
-        if self._prefix is None and self._tail.strip(_SPACE):
+        if self._prefix is None and self._tail.strip(SPACE):
             example = self._tail[:40].decode(errors="replace")
             effect = "text after the end of the events isn't read"
             yield Problem("trailing_text", 1, example, effect)
@@ -131,58 +126,7 @@ class EventLists(Generic[Fields]):
 
     def _begin(self) -> bytes:
         """Read up to the first event; return the text from there on."""
-        text = self._more().removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
-        while not text and (chunk := self._more()):
-            text = chunk.lstrip(_SPACE)
-        if text[:1] == b"[":
-            return self._from_first_event(text[1:])
-        if text[:1] != b"{":
-            raise InputError(f"{self._path} is no profiler trace: it starts with neither {{ nor [.")
-        at = 0
-        while True:
-            for found in _LIST.finditer(text, at):
-                if self._is_outermost(text[: found.end()], is_list=bool(found[1])):
-                    self._prefix = text[: found.end() - 1]
-                    return self._from_first_event(text[found.end() :])
-            at = max(0, len(text) - _WINDOW)
-            chunk = self._more() if len(text) < HEADER_LIMIT else b""
-            if not chunk:
-                raise self._no_events(text)
-            text += chunk
-
-    def _is_outermost(self, prefix: bytes, *, is_list: bool) -> bool:
-        """Say whether a `traceEvents` belongs to the outermost object and begins a list."""
-        if not is_list:
-            return False
-        for text in (prefix, repair.mend(prefix)[0]):
-            try:
-                msgspec.json.decode(text + b"]}", type=dict[str, msgspec.Raw])
-            except UNREADABLE:
-                continue
-            return True
-        return False
-
-    def _no_events(self, text: bytes) -> InputError:
-        path = self._path
-        if len(text) >= HEADER_LIMIT:
-            limit = HEADER_LIMIT >> 20
-            return NotATraceError(f"{path} has no traceEvents in its first {limit} MiB.")
-        try:
-            fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-        except RecursionError:
-            return InputError(f"{path} nests too deeply to be a trace, so it isn't read.")
-        except UNREADABLE as e:
-            what = "ends early" if "truncated" in str(e) else f"is broken JSON ({_plain(e)})"
-            return InputError(f"{path} {what}; record it again or copy it whole.")
-        if fields.get("traceEvents", b"null") == b"null":
-            return NotATraceError(f"{path} is no profiler trace: it has no traceEvents.")
-        return InputError(f"{path} is no profiler trace: its traceEvents is no array.")
-
-    def _from_first_event(self, text: bytes) -> bytes:
-        while not text.lstrip(_SPACE) and (chunk := self._more()):
-            text += chunk
-        if key := _FIRST_KEY.match(text):
-            self._boundary = re.compile(rb"\}(?=\s*,\s*\{\s*\"" + key[1] + rb'")')
+        self._prefix, self._boundary, text = beginning.begin(self._more, self._path)
         return text
 
     def _rest(self, text: bytes) -> bytes:
@@ -217,7 +161,7 @@ class EventLists(Generic[Fields]):
     def _clean(self, rest: bytes, chunk: bytes) -> tuple[Piece[Fields], bytes] | None:
         """Decode up to the last boundary in a chunk, copying its text once; None if that fails."""
         cut = self._last_boundary(chunk, len(chunk))
-        wrapped = b"".join((b"[", rest.lstrip(b"," + _SPACE), memoryview(chunk)[:cut], b"]"))
+        wrapped = b"".join((b"[", rest.lstrip(b"," + SPACE), memoryview(chunk)[:cut], b"]"))
         try:
             return (Piece(wrapped, self._reader.decode(wrapped)), chunk[cut:]) if cut else None
         except UNREADABLE:
@@ -237,7 +181,7 @@ class EventLists(Generic[Fields]):
         A cut at a wrong place leaves something open, so the decode says that text is missing: then
         an earlier cut may do, or more text is waited for. Any other failure is damage.
         """
-        body = body.lstrip(b"," + _SPACE)
+        body = body.lstrip(b"," + SPACE)
         cut = len(body)
         for _ in range(_CUTS):
             wrapped = b"[" + body[:cut] + b"]"
@@ -260,11 +204,11 @@ class EventLists(Generic[Fields]):
 
     def _last(self, text: bytes) -> tuple[Piece[Fields], bytes]:
         """Decode what is left at the end of the file."""
-        text = text.lstrip(b"," + _SPACE)
+        text = text.lstrip(b"," + SPACE)
         if found := self._closed(text):
             self._ended = True
             return found
-        body = text.rstrip(b"," + _SPACE)
+        body = text.rstrip(b"," + SPACE)
         try:
             piece, rest = self._piece(b"[" + body + b"]"), b""
         except UNREADABLE:
@@ -318,13 +262,13 @@ class EventLists(Generic[Fields]):
 
         Joining undoes a cut between objects nested in an event.
         """
-        ends = [m.start() + 1 for m in re.finditer(_ANY_BOUNDARY, text)] + [len(text)]
+        ends = [m.start() + 1 for m in re.finditer(ANY_BOUNDARY, text)] + [len(text)]
         starts = [0, *ends[:-1]]
         kept: list[bytes] = []
         i = 0
         while i < len(starts):
             for j in range(i, min(i + _JOINED, len(ends))):
-                member = text[starts[i] : ends[j]].lstrip(b"," + _SPACE)
+                member = text[starts[i] : ends[j]].lstrip(b"," + SPACE)
                 event, rest = self._one(member, partial(_joined, text, ends[j], after))
                 if event:
                     kept.append(event)
@@ -357,7 +301,7 @@ class EventLists(Generic[Fields]):
         else:
             return member, None
         at = int(found[1]) - 1 if found else 0
-        rest = member[at:].lstrip(_SPACE)
+        rest = member[at:].lstrip(SPACE)
         if found and rest[:1] == b"]" and self._is_tail(rest[1:] + following()):
             return self._one(member[:at])[0], rest[1:]
         mended, counts = repair.mend(member)
@@ -376,7 +320,7 @@ class EventLists(Generic[Fields]):
     def _is_tail(self, text: bytes) -> bool:
         """Say whether text can stand after the list of events, rather than inside of it."""
         if self._prefix is None:
-            return text.lstrip(_SPACE)[:1] not in {b",", b"}", b"]"}
+            return text.lstrip(SPACE)[:1] not in {b",", b"}", b"]"}
         try:
             msgspec.json.decode(b'{"":0' + text, type=dict[str, msgspec.Raw])
         except UNREADABLE as error:
@@ -392,7 +336,7 @@ class EventLists(Generic[Fields]):
         return end if self._is_tail(wrapped[end:-1] + after) else 0
 
     def _drop(self, member: bytes, *, is_last: bool) -> None:
-        member = member.lstrip(b"," + _SPACE)
+        member = member.lstrip(b"," + SPACE)
         if is_last and not member:
             self._note_open_end()
         elif is_last:
@@ -406,7 +350,3 @@ class EventLists(Generic[Fields]):
 
 def _joined(text: bytes, begin: int, after: bytes) -> bytes:
     return text[begin:] + after
-
-
-def _plain(error: BaseException) -> str:
-    return str(error).rstrip(".").replace("`", "'")

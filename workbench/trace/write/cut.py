@@ -28,6 +28,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench.errors import InputError, UsageError
+from workbench.trace import nesting
 from workbench.trace.core import Trace
 from workbench.trace.families import STEP
 from workbench.trace.nesting import NONE, Axis, Rows
@@ -272,7 +273,7 @@ def _with_ancestors(stays: Mask, parent: Rows) -> Mask:
 
 
 def _parents(ops: pl.DataFrame) -> Rows:
-    return ops["parent"].cast(pl.Int64).fill_null(NONE).to_numpy().copy()
+    return nesting.ids(ops["parent"]).copy()
 
 
 def _ranges(ranges: pl.DataFrame, points: pl.DataFrame, wish: _Wish) -> pl.DataFrame:

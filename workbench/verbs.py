@@ -1,0 +1,157 @@
+"""The verbs around recording: what can run here, running it, and what was run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workbench.command import AsCsv, AsJson, OutFile, RunsDir, print_table
+from workbench.errors import UsageError
+
+
+def record(  # noqa: PLR0917 - typer reads the order of arguments from the signature
+    subject: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="WORKLOAD | -- ARGS", help="A workload, or a script's arguments."),
+    ] = None,
+    script: Annotated[
+        Path | None, typer.Option(help="Record this script of yours, instead of a workload.")
+    ] = None,
+    preset: Annotated[str, typer.Option(help="Preset of the workload.")] = "tiny",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a parameter (repeatable)."),
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="Precision of the workload.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    ranks: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    warmup: Annotated[int, typer.Option(help="Most warm-up steps.")] = 10,
+    untraced: Annotated[int, typer.Option(help="Steps timed without the profiler.")] = 5,
+    steps: Annotated[int, typer.Option(help="Traced steps.")] = 5,
+    *,
+    stacks: Annotated[bool, typer.Option("--stacks", help="Record Python stacks.")] = False,
+    shapes: Annotated[bool, typer.Option(help="Record tensor shapes.")] = True,
+    memory: Annotated[bool, typer.Option(help="Record allocations.")] = True,
+    python: Annotated[
+        Path | None, typer.Option(help="Interpreter of the training environment.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds after which the run is ended.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The run folder to make.")
+    ] = None,
+    runs_dir: RunsDir = Path("runs"),
+) -> None:
+    """Run a workload, or --script FILE -- ARGS, under the profiler; print its run folder."""
+    from workbench.capture import CapturePlan
+    from workbench.recording import follow
+    from workbench.workloads import split_settings
+
+    plan = CapturePlan(
+        workload=_workload(subject, script),
+        preset=preset,
+        overrides=split_settings(settings or []),
+        precision=precision,
+        script=script,
+        arguments=tuple(subject or ()) if script else (),
+        device=device,
+        ranks=ranks,
+        warmup=warmup,
+        untraced=untraced,
+        steps=steps,
+        shapes=shapes,
+        memory=memory,
+        stacks=stacks,
+        python=python,
+        timeout_s=timeout,
+        out=out,
+        runs_dir=runs_dir,
+    )
+    follow(plan)
+
+
+def runs(
+    rename: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="OLD NEW", help="Rename a run.")
+    ] = None,
+    delete: Annotated[str | None, typer.Option(metavar="NAME", help="Delete a run.")] = None,
+    runs_dir: RunsDir = Path("runs"),
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """List run folders with their status, rename one, or delete one."""
+    from workbench.capture import folder, listing
+
+    if rename is not None and delete is not None:
+        raise UsageError("--rename and --delete exclude each other; give one of them.")
+    if rename is not None:
+        typer.echo(folder.rename(runs_dir, *rename))
+    elif delete is not None:
+        typer.echo(f"deleted {folder.delete(runs_dir, delete)}", err=True)
+    else:
+        table = listing.frame(folder.list_runs(runs_dir))
+        meta = {"runs_dir": str(runs_dir)}
+        print_table(table, meta=meta, as_json=as_json, as_csv=as_csv, out=out)
+
+
+def doctor(
+    python: Annotated[
+        Path | None, typer.Option(help="Interpreter of the training environment.")
+    ] = None,
+    runs_dir: RunsDir = Path("runs"),
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """Say what this machine can record, and what is missing with its fix."""
+    from workbench.capture.doctor import examine
+
+    print_table(examine(runs_dir, python), meta={}, as_json=as_json, as_csv=as_csv, out=out)
+
+
+def workloads(
+    name: Annotated[str | None, typer.Argument(help="Show the parameters of this one.")] = None,
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """List workloads with their presets; of one workload, its parameters."""
+    from workbench.capture import listing
+
+    table = listing.presets() if name is None else listing.parameters(name)
+    print_table(table, meta={"workload": name}, as_json=as_json, as_csv=as_csv, out=out)
+
+
+def ceilings(
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    *,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Measure again.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    out: OutFile = None,
+) -> None:
+    """Measure this machine's roofs (a few seconds), or show what was measured before."""
+    from workbench.costs import ceilings as measured
+
+    found = measured.ceilings(device, refresh=refresh)
+    about = measured.about(found)
+    print_table(measured.frame(found), meta=about, as_json=as_json, as_csv=as_csv, out=out)
+
+
+def _workload(subject: list[str] | None, script: Path | None) -> str | None:
+    """Return the one word that names a workload; with --script all words are its arguments."""
+    if script is not None or not subject:
+        return None
+    if len(subject) > 1:
+        raise UsageError(
+            f"{subject[1]!r} is too much after the workload {subject[0]!r}; "
+            "a parameter is changed with --set KEY=VALUE."
+        )
+    return subject[0]
