@@ -14,6 +14,7 @@ from workbench.trace import nesting, schema
 from workbench.trace.core import Trace
 from workbench.trace.names import matching
 from workbench.trace.nesting import NONE, Axis, Rows
+from workbench.trace.phases import stated
 
 SYNC, DATA, COLLECTION, OPERATOR, PYTHON, UNKNOWN = range(6)
 CAUSES = (
@@ -25,7 +26,6 @@ CAUSES = (
     "host_unknown",
 )
 """In the order of the numbers above."""
-DATA_LOADING = "enumerate(DataLoader)"
 _COLLECTION = re.compile(
     r"(?<![\w./-])gc(?![\w./-])|\bgc\.(collect|py\b)|garbage.?collect|"
     r"^<built-in function collect>$",
@@ -88,7 +88,7 @@ def divided(trace: Trace, asked: Asked) -> Pieces:
 
 def is_data_loading(name: str) -> bool:
     """Say whether an operator or annotation is torch's mark of a DataLoader's `__next__`."""
-    return name.startswith(DATA_LOADING)
+    return stated(name) == "data"
 
 
 def is_collection(name: str) -> bool:
