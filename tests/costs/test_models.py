@@ -3,7 +3,9 @@ import pytest
 from costs.made import op_row, ops_of_profile, trace_of
 
 from workbench import costs
+from workbench.costs.cost import CONVENTIONS
 from workbench.costs.models import SCHEMA, owners, unmodelled
+from workbench.errors import UsageError
 
 F2 = ["float", "float"]
 
@@ -28,6 +30,37 @@ def test_a_wrapper_and_what_it_calls_count_once():
     frame = costs.operators(trace)
     assert frame.schema == SCHEMA
     assert frame.select("op", "flops").rows() == [(2, 1024), (3, 4_194_304)]
+
+
+def test_what_does_its_work_itself_counts_and_not_what_it_calls():
+    # addmm > mm (as a library may do it): the addmm, 2 * 4*16*8, counts; the mm is part of it
+    trace = trace_of([
+        op_row(0, "aten::addmm", None, 0, [[16], [4, 8], [8, 16]], ["float"] * 3),
+        op_row(1, "aten::unknown", 0, 1),
+        op_row(2, "aten::mm", 1, 2, [[4, 8], [8, 16]], F2),
+    ])  # fmt: skip
+    assert costs.operators(trace).select("op", "flops").rows() == [(0, 1024)]
+
+
+def test_conventions_are_choices_of_parts():
+    # addmm 4x8 @ 8x16 with a bias: 1024 and 64 adds. Causal attention 1x1x4x8 on itself: scores
+    # and values of 8 of 16 pairs, 2*8*(8+8) = 256, and 256 more that the mask drops.
+    sdpa = [[1, 1, 4, 8]] * 3 + [[]] * 2
+    trace = trace_of([
+        op_row(0, "aten::addmm", None, 0, [[16], [4, 8], [8, 16]], ["float"] * 3),
+        op_row(1, "aten::_scaled_dot_product_flash_attention", None, 0, sdpa,
+               ["float"] * 3 + ["Scalar"] * 2, None, ["", "", "", "0.", "True"]),
+    ])  # fmt: skip
+    flops = {n: costs.operators(trace, convention=n)["flops"].to_list() for n in CONVENTIONS}
+    assert flops == {
+        "default": [1024, 256],
+        "model": [1024, 256],
+        "epilogues": [1088, 256],
+        "full_attention": [1024, 512],
+        "tracelens": [1088, 256],
+    }
+    with pytest.raises(UsageError, match="convention"):
+        costs.operators(trace, convention="tracelense")
 
 
 def test_the_innermost_counts_through_operators_without_a_model():

@@ -12,11 +12,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.costs.matmul import Cost
+from workbench.costs.cost import Cost
 from workbench.costs.shapes import Call, ShapeError, Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from workbench.costs.cost import Model
 
 ATTENTION_DIMS = 4
 
@@ -70,10 +70,14 @@ def _operands(call: Call, signature: _Signature) -> tuple[Tensor, Tensor, Tensor
     return query, key, value
 
 
-def _pairs(call: Call, signature: _Signature, query: Tensor, key: Tensor) -> float:
-    causal = call.flag(signature.causal)
+def _pairs(call: Call, signature: _Signature, query: Tensor, key: Tensor) -> tuple[float, float]:
+    """Return query-key pairs over all heads: those that count, and those that a mask drops."""
     batch, heads, queries, _ = query.dims
-    return batch * heads * score_pairs(queries, key.dims[2], causal=causal)
+    whole = batch * heads * score_pairs(queries, key.dims[2], causal=False)
+    if not call.flag(signature.causal):
+        return whole, 0.0
+    kept = batch * heads * score_pairs(queries, key.dims[2], causal=True)
+    return kept, whole - kept
 
 
 def _read(call: Call, signature: _Signature, tensors: tuple[Tensor, ...]) -> int:
@@ -89,23 +93,41 @@ def _forward(call: Call, signature: _Signature) -> Cost:
     """
     query, key, value = _operands(call, signature)
     width, value_width = query.dims[3], value.dims[3]
-    flops = 2 * _pairs(call, signature, query, key) * (width + value_width)
+    kept, masked = (2 * p * (width + value_width) for p in _pairs(call, signature, query, key))
     out = math.prod(query.dims[:3]) * value_width * query.dtype.bytes
     read = _read(call, signature, (query, key, value))
-    return Cost(round(flops), read, out, query.dtype.precision, "matrix", "attention")
+    return Cost(
+        flops=round(kept),
+        read_bytes=read,
+        write_bytes=out,
+        precision=query.dtype.precision,
+        unit="matrix",
+        model="attention",
+        masked_flops=round(masked),
+    )
 
 
 def _backward(call: Call, signature: _Signature, out: int) -> Cost:
     """Backward: 2 * B * H * pairs * (3 D + 2 Dv); reads dO, Q, K, V, O, writes dQ, dK, dV."""
     query, key, value = _operands(call, signature)
     width, value_width = query.dims[3], value.dims[3]
-    flops = 2 * _pairs(call, signature, query, key) * (3 * width + 2 * value_width)
+    pairs = _pairs(call, signature, query, key)
+    kept, masked = (2 * p * (3 * width + 2 * value_width) for p in pairs)
     read = _read(call, signature, (query, key, value, call.tensor(0), call.tensor(out)))
     written = sum(t.elements * t.dtype.bytes for t in (query, key, value))
-    return Cost(round(flops), read, written, query.dtype.precision, "matrix", "attention")
+    return Cost(
+        flops=round(kept),
+        read_bytes=read,
+        write_bytes=written,
+        precision=query.dtype.precision,
+        unit="matrix",
+        model="attention",
+        masked_flops=round(masked),
+        recomputed_flops=round(2 * pairs[0] * width),
+    )
 
 
-def _model(signature: _Signature) -> Callable[[Call], Cost]:
+def _model(signature: _Signature) -> Model:
     def model(call: Call) -> Cost:
         if signature.out is None:
             return _forward(call, signature)
@@ -116,3 +138,5 @@ def _model(signature: _Signature) -> Callable[[Call], Cost]:
 
 MODELS = {name: _model(signature) for name, signature in _SIGNATURES.items()}
 """Models by operator name. The outer operators only: what they call inside carries no model."""
+WRAPPERS = frozenset({"aten::scaled_dot_product_attention"})
+"""Those that hand the work to another operator where that one is recorded."""

@@ -9,29 +9,25 @@ once. One tensor passed twice counts twice, since the recording does not tell.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from workbench.costs.shapes import DTYPES, SCALAR_TYPES, Call, DType, ShapeError, Tensor
+from workbench.costs.cost import Cost
+from workbench.costs.shapes import (
+    DTYPES,
+    SCALAR_TYPES,
+    Call,
+    DType,
+    ShapeError,
+    Tensor,
+    broadcast,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from workbench.costs.cost import Model
 
 COMPLEX_FACTOR = 4
 """A complex multiply-add is four real ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one call needs: floating-point operations, compulsory bytes, and the unit that works."""
-
-    flops: int
-    read_bytes: int | None
-    write_bytes: int | None
-    precision: str
-    unit: str
-    """`matrix` (tensor cores and their like) or `vector`."""
-    model: str
 
 
 def product(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
@@ -44,21 +40,10 @@ def product(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[tuple[int, .
     inner = left[-1]
     if inner != (right[-2] if len(right) > 1 else right[0]):
         raise ShapeError(f"{list(left)} and {list(right)} do not multiply")
-    batch = _broadcast(left[:-2], right[:-2])
+    batch = broadcast(left[:-2], right[:-2])
     rows = left[-2:-1] if len(left) > 1 else ()
     columns = right[-1:] if len(right) > 1 else ()
     return (*batch, *rows, *columns), inner
-
-
-def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    width = max(len(left), len(right))
-    pairs = zip((1,) * (width - len(left)) + left, (1,) * (width - len(right)) + right, strict=True)
-    out = []
-    for a, b in pairs:
-        if a != b and 1 not in (a, b):
-            raise ShapeError(f"batches {list(left)} and {list(right)} do not broadcast")
-        out.append(b if a == 1 else a)
-    return tuple(out)
 
 
 def _matmul(call: Call, first: int = 0) -> Cost:
@@ -76,7 +61,9 @@ def _add_matmul(call: Call) -> Cost:
     left, right = call.tensor(1), call.tensor(2)
     out, inner = product(left.dims, right.dims)
     ignored = call.text(3) in {"0", "0."}
-    return _cost(left, (right,) if ignored else (right, call.tensor(0)), out, inner)
+    if ignored:
+        return _cost(left, (right,), out, inner)
+    return _cost(left, (right, call.tensor(0)), out, inner, added=1)
 
 
 def _add_reduced(call: Call) -> Cost:
@@ -85,7 +72,7 @@ def _add_reduced(call: Call) -> Cost:
     out, inner = product(left.dims, right.dims)
     if len(out) != 3:  # noqa: PLR2004 - batch, rows, columns
         raise ShapeError("addbmm needs two batches of matrices")
-    return _cost(left, (right, call.tensor(0)), out[1:], inner * out[0])
+    return _cost(left, (right, call.tensor(0)), out[1:], inner * out[0], added=1)
 
 
 def _linear(call: Call) -> Cost:
@@ -93,7 +80,9 @@ def _linear(call: Call) -> Cost:
     left, weight = call.tensor(0), call.tensor(1)
     out, inner = product(left.dims, weight.dims[::-1])
     bias = call.optional(2)
-    return _cost(left, (weight,) if bias is None else (weight, bias), out, inner)
+    if bias is None:
+        return _cost(left, (weight,), out, inner)
+    return _cost(left, (weight, bias), out, inner, added=1)
 
 
 def _scaled(call: Call) -> Cost:
@@ -105,7 +94,8 @@ def _scaled(call: Call) -> Cost:
     out, inner = product(left.dims, right.dims)
     extra = [t for t in (call.optional(i) for i in (2, 3, 4)) if t is not None]
     written = _output_type(call, 6, left)
-    return _cost(left, (right, *extra), out, inner * left.dtype.packed, written=written)
+    biased = call.optional(4) is not None
+    return _cost(left, (right, *extra), out, inner * left.dtype.packed, biased, written=written)
 
 
 def _grouped(call: Call) -> Cost:
@@ -126,8 +116,7 @@ def _grouped(call: Call) -> Cost:
         raise ShapeError("no groups")
     cost = _cost(left, (right,), out, a[-1], written=written)
     # With K split, each group's product contracts its own part: the parts add up to K once.
-    flops = cost.flops // groups
-    return Cost(flops, cost.read_bytes, cost.write_bytes, cost.precision, cost.unit, cost.model)
+    return replace(cost, flops=2 * math.prod(out) // groups * a[-1])
 
 
 def _output_type(call: Call, position: int, left: Tensor) -> DType | None:
@@ -149,9 +138,11 @@ def _cost(
     others: tuple[Tensor, ...],
     out: tuple[int, ...],
     inner: int,
+    added: int = 0,
     *,
     written: DType | None = _SAME,
 ) -> Cost:
+    """Price a product; `added` is the number of epilogue adds for each output element."""
     dtype = left.dtype
     written = dtype if written is _SAME else written
     elements = math.prod(out)
@@ -164,10 +155,11 @@ def _cost(
         precision=dtype.precision,
         unit="matrix" if matrices else "vector",
         model="matmul",
+        epilogue_flops=added * elements,
     )
 
 
-MODELS: dict[str, Callable[[Call], Cost]] = {
+MODELS: dict[str, Model] = {
     "aten::mm": _matmul,
     "aten::bmm": _matmul,
     "aten::mv": _matmul,
@@ -185,3 +177,5 @@ MODELS: dict[str, Callable[[Call], Cost]] = {
     "aten::_grouped_mm": _grouped,
 }
 """Models by operator name; the in-place form (`addmm_`) has the model of the plain one."""
+WRAPPERS = frozenset({"aten::matmul", "aten::linear"})
+"""Those that hand the work to another operator where that one is recorded."""

@@ -1,7 +1,9 @@
 """FLOPs and bytes of the operators of a trace: which have a model, and which of them counts.
 
-A wrapper and what it calls may both have a model (linear and addmm, attention and its fused form):
-the innermost carries the count, so that a sum counts every multiply-add once.
+Operators call each other, and several levels of one call may have a model. One of them carries the
+count, so that a sum counts every multiply-add and every byte once: a wrapper (linear, attention,
+`to`) leaves it to what it calls, where that is recorded; any other operator does its work itself,
+and what it calls (an `addmm` that copies an operand) is part of it.
 """
 
 from __future__ import annotations
@@ -13,21 +15,22 @@ import numpy as np
 import polars as pl
 
 from workbench.costs import attention, matmul, shapes
+from workbench.costs.cost import convention as named
 from workbench.errors import unknown_name
 from workbench.trace import nesting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
-    from workbench.costs.matmul import Cost
+    from workbench.costs.cost import Cost, Model
     from workbench.costs.shapes import Call
     from workbench.trace.core import Trace
 
-    Model = Callable[[Call], Cost]
-
-MODELS: dict[str, Model] = matmul.MODELS | attention.MODELS
+_FAMILIES = (matmul, attention)
+MODELS: dict[str, Model] = {n: m for family in _FAMILIES for n, m in family.MODELS.items()}
+WRAPPERS = frozenset[str]().union(*(family.WRAPPERS for family in _FAMILIES))
+VIEW = "view"
+"""The model of operators that only make or describe tensors: no work, and no time of others."""
 SCHEMA = pl.Schema(
     {
         "op": pl.UInt32(),
@@ -41,7 +44,12 @@ SCHEMA = pl.Schema(
 )
 MAX_COUNT = 2**63 - 1
 _KEY = ["name", "input_dims", "input_types", "input_strides", "concrete_inputs"]
-_COST = [name for name in SCHEMA.names() if name != "op"]
+_PARTS: dict[str, pl.DataType] = {
+    **{name: dtype for name, dtype in SCHEMA.items() if name != "op"},
+    "epilogue_flops": pl.Int64(),
+    "masked_flops": pl.Int64(),
+    "recomputed_flops": pl.Int64(),
+}
 
 
 def model_of(name: str) -> Model | None:
@@ -55,21 +63,37 @@ def cost(name: str, call: Call) -> Cost:
     if model is None:
         raise unknown_name("operator model", name, MODELS)
     found = model(call)
-    counts = (found.flops, found.read_bytes or 0, found.write_bytes or 0)
-    if max(counts) > MAX_COUNT:
+    flops = (found.flops or 0) + found.epilogue_flops + found.masked_flops
+    if max(flops, found.read_bytes or 0, found.write_bytes or 0) > MAX_COUNT:
         raise shapes.ShapeError("more work than a 64-bit count holds")
     return found
 
 
-def operators(trace: Trace) -> pl.DataFrame:
+def operators(trace: Trace, *, convention: str = "default") -> pl.DataFrame:
     """Return a row for each operator that carries a count (columns of `SCHEMA`); none for others.
 
-    flops in floating-point operations, `read_bytes` and `write_bytes` compulsory (null: not known).
-    Only the innermost modelled operator of a call tree has a row.
+    flops in floating-point operations by the named convention (`costs.cost.CONVENTIONS`),
+    `read_bytes` and `write_bytes` compulsory; null where they are not known.
     """
-    priced = _priced(trace.ops)
-    wrappers = enclosing(trace.ops["parent"], priced["op"])
-    return priced.filter(~pl.col("op").is_in(wrappers.implode()))
+    counted = named(convention)
+    priced = _priced(trace.ops).with_columns(counted.flops().alias("flops"))
+    return priced.join(_carriers(trace.ops, priced), on="op", how="semi").select(SCHEMA.names())
+
+
+def _carriers(ops: pl.DataFrame, priced: pl.DataFrame) -> pl.DataFrame:
+    """Return the priced operators that count: outside any that does its work itself, innermost."""
+    is_view = pl.col("model") == VIEW
+    name = pl.col("name").str.strip_suffix("_")
+    wraps = name.is_in(list(WRAPPERS)) | pl.col("name").is_in(list(WRAPPERS))
+    whole = priced.filter(~is_view & ~wraps)["op"]
+    outside = priced.filter(~_inside(ops["parent"], whole, priced["op"]))
+    around = enclosing(ops["parent"], outside.filter(~is_view)["op"])
+    return outside.filter(is_view | ~pl.col("op").is_in(around.implode())).select("op")
+
+
+def _inside(parent: pl.Series, whole: pl.Series, ops: pl.Series) -> pl.Series:
+    """Say for each operator whether one of `whole` encloses it, at any depth."""
+    return pl.Series(_climb(parent, whole, nesting.ids(parent.gather(ops))) >= 0)
 
 
 def unmodelled(trace: Trace) -> pl.DataFrame:
@@ -91,8 +115,8 @@ def _table(known: pl.DataFrame) -> pl.DataFrame:
     """Price each distinct call once: a trace repeats few shapes many times."""
     keys = known.select(_KEY).unique(maintain_order=True)
     rows = [_row(*key) for key in keys.iter_rows()]
-    schema = {name: SCHEMA[name] for name in _COST} | {"reason": pl.String()}
-    return keys.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
+    made = pl.DataFrame(rows, schema=_PARTS | {"reason": pl.String()}, orient="row")
+    return keys.hstack(made)
 
 
 def _row(
@@ -101,15 +125,15 @@ def _row(
     try:
         found = cost(name, shapes.parse(dims, types, strides, concrete))
     except shapes.ShapeError as error:
-        return dict.fromkeys(_COST) | {"reason": str(error)}
+        return dict.fromkeys(_PARTS) | {"reason": str(error)}
     return asdict(found) | {"reason": None}
 
 
 def _priced(ops: pl.DataFrame) -> pl.DataFrame:
     known = _modelled_ops(ops)
-    table = _table(known).filter(pl.col("flops").is_not_null()).drop("reason")
+    table = _table(known).filter(pl.col("reason").is_null()).drop("reason")
     joined = known.join(table, on=_KEY, how="inner", nulls_equal=True)
-    return joined.rename({"id": "op"}).select(SCHEMA.names()).sort("op")
+    return joined.rename({"id": "op"}).select("op", "name", *_PARTS).sort("op")
 
 
 def enclosing(parent: pl.Series, ops: pl.Series) -> pl.Series:
@@ -130,17 +154,25 @@ def owners(parent: pl.Series, carriers: pl.Series, ops: pl.Series) -> pl.Series:
     An operator with no carrier around it owns itself; null stays null. The work of a `copy_` inside
     a modelled `addmm` is thus time of the `addmm`.
     """
+    start = nesting.ids(ops)
+    at = _climb(parent, carriers, start)
+    owner = pl.Series("owner", np.where(at >= 0, at, start))
+    return owner.replace(-1, None).cast(pl.UInt32)
+
+
+def _climb(
+    parent: pl.Series, stops: pl.Series, start: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Go up from each operator until one of `stops`, itself included; -1 where there is none."""
     # A last entry, reached by index -1, ends every climb.
     up = np.append(_parents(parent), -1)
     stop = np.zeros(len(up), dtype=bool)
-    stop[carriers.to_numpy()] = True
+    stop[stops.to_numpy()] = True
     stop[-1] = True
-    start = nesting.ids(ops)
     at = start
     while not stop[at].all():
         at = np.where(stop[at], at, up[at])
-    owner = pl.Series("owner", np.where(at >= 0, at, start))
-    return owner.replace(-1, None).cast(pl.UInt32)
+    return at
 
 
 def _parents(parent: pl.Series) -> npt.NDArray[np.int64]:

@@ -185,6 +185,21 @@ def parse(
     return Call(tensors, _texts(concrete))
 
 
+def broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the extents of two tensors taken together element by element (NumPy's rules).
+
+    (2,1,4) and (3,1): (2,3,4). Raises `ShapeError` where two extents differ and neither is 1.
+    """
+    width = max(len(left), len(right))
+    pairs = zip((1,) * (width - len(left)) + left, (1,) * (width - len(right)) + right, strict=True)
+    out = []
+    for a, b in pairs:
+        if a != b and 1 not in (a, b):
+            raise ShapeError(f"{list(left)} and {list(right)} do not broadcast")
+        out.append(b if a == 1 else a)
+    return tuple(out)
+
+
 def label(call: Call) -> str:
     """Write the tensors of a call as in `[128,512] bf16 x [512,512] bf16`; others are left out."""
     return " x ".join(_label(t) for t in call.tensors if t is not None) or "no tensors"
