@@ -4,7 +4,7 @@ from costs.made import op_row, ops_of_profile, trace_of
 
 from workbench import costs
 from workbench.costs.cost import CONVENTIONS
-from workbench.costs.models import SCHEMA, owners, unmodelled
+from workbench.costs.models import SCHEMA, owners, prices
 from workbench.errors import UsageError
 
 F2 = ["float", "float"]
@@ -78,7 +78,8 @@ def test_a_wrapper_counts_when_the_inner_shapes_are_unusable():
         op_row(1, "aten::mm", 0, 1, "not json", F2),
     ])  # fmt: skip
     assert costs.operators(trace)["op"].to_list() == [0]
-    assert unmodelled(trace).rows() == [(1, "input dims are not JSON")]
+    reasons = prices(trace.ops).select("op", "reason").rows()
+    assert reasons == [(0, None), (1, "input dims are not JSON")]
 
 
 def test_nothing_for_operators_without_a_model_and_for_an_empty_trace():

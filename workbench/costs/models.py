@@ -44,11 +44,13 @@ SCHEMA = pl.Schema(
 )
 MAX_COUNT = 2**63 - 1
 _KEY = ["name", "input_dims", "input_types", "input_strides", "concrete_inputs"]
-_PARTS: dict[str, pl.DataType] = {
+_PRICE: dict[str, pl.DataType] = {
     **{name: dtype for name, dtype in SCHEMA.items() if name != "op"},
     "epilogue_flops": pl.Int64(),
     "masked_flops": pl.Int64(),
     "recomputed_flops": pl.Int64(),
+    "wraps": pl.Boolean(),
+    "reason": pl.String(),
 }
 
 
@@ -75,65 +77,50 @@ def operators(trace: Trace, *, convention: str = "default") -> pl.DataFrame:
     flops in floating-point operations by the named convention (`costs.cost.CONVENTIONS`),
     `read_bytes` and `write_bytes` compulsory; null where they are not known.
     """
-    counted = named(convention)
-    priced = _priced(trace.ops).with_columns(counted.flops().alias("flops"))
-    return priced.join(_carriers(trace.ops, priced), on="op", how="semi").select(SCHEMA.names())
+    return counted(trace.ops, prices(trace.ops), convention)
 
 
-def _carriers(ops: pl.DataFrame, priced: pl.DataFrame) -> pl.DataFrame:
-    """Return the priced operators that count: outside any that does its work itself, innermost."""
-    is_view = pl.col("model") == VIEW
-    name = pl.col("name").str.strip_suffix("_")
-    wraps = name.is_in(list(WRAPPERS)) | pl.col("name").is_in(list(WRAPPERS))
-    whole = priced.filter(~is_view & ~wraps)["op"]
-    outside = priced.filter(~_inside(ops["parent"], whole, priced["op"]))
-    around = enclosing(ops["parent"], outside.filter(~is_view)["op"])
-    return outside.filter(is_view | ~pl.col("op").is_in(around.implode())).select("op")
+def prices(ops: pl.DataFrame) -> pl.DataFrame:
+    """Return a row for each operator whose name has a model: `op`, its cost, or the `reason`.
 
-
-def _inside(parent: pl.Series, whole: pl.Series, ops: pl.Series) -> pl.Series:
-    """Say for each operator whether one of `whole` encloses it, at any depth."""
-    return pl.Series(_climb(parent, whole, nesting.ids(parent.gather(ops))) >= 0)
-
-
-def unmodelled(trace: Trace) -> pl.DataFrame:
-    """Return (op, reason) for operators whose name has a model but whose shapes cannot be used."""
-    known = _modelled_ops(trace.ops)
-    table = _table(known)
-    failed = table.filter(pl.col("reason").is_not_null()).select(*_KEY, "reason")
-    joined = known.join(failed, on=_KEY, how="inner", nulls_equal=True)
-    return joined.select(pl.col("id").alias("op"), "reason").sort("op")
-
-
-def _modelled_ops(ops: pl.DataFrame) -> pl.DataFrame:
-    names = [n for n in ops["name"].unique().cast(pl.String).drop_nulls() if model_of(n)]
-    kept = ops.filter(pl.col("name").cast(pl.String).is_in(names)).select("id", *_KEY)
-    return kept.with_columns(pl.col("name").cast(pl.String))
-
-
-def _table(known: pl.DataFrame) -> pl.DataFrame:
-    """Price each distinct call once: a trace repeats few shapes many times."""
-    keys = known.select(_KEY).unique(maintain_order=True)
-    rows = [_row(*key) for key in keys.iter_rows()]
-    made = pl.DataFrame(rows, schema=_PARTS | {"reason": pl.String()}, orient="row")
-    return keys.hstack(made)
+    Each distinct call is priced once: a trace repeats few shapes many times.
+    """
+    names = ops["name"].unique()
+    has_model = [n is not None and model_of(n) is not None for n in names.cast(pl.String)]
+    known = names.filter(pl.Series(has_model, dtype=pl.Boolean))
+    kept = ops.filter(pl.col("name").is_in(known.implode())).select("id", *_KEY)
+    keys = kept.select(_KEY).unique(maintain_order=True)
+    rows = [_row(*key) for key in keys.cast(pl.String()).iter_rows()]
+    made = pl.DataFrame(rows, schema=_PRICE, orient="row")
+    joined = kept.join(keys.hstack(made), on=_KEY, how="left", nulls_equal=True)
+    return joined.rename({"id": "op"}).select("op", *_PRICE).sort("op")
 
 
 def _row(
     name: str, dims: str | None, types: str | None, strides: str | None, concrete: str | None
 ) -> dict[str, object]:
+    wraps = name in WRAPPERS or name.removesuffix("_") in WRAPPERS
     try:
         found = cost(name, shapes.parse(dims, types, strides, concrete))
     except shapes.ShapeError as error:
-        return dict.fromkeys(_PARTS) | {"reason": str(error)}
-    return asdict(found) | {"reason": None}
+        return dict.fromkeys(_PRICE) | {"reason": str(error), "wraps": wraps}
+    return asdict(found) | {"reason": None, "wraps": wraps}
 
 
-def _priced(ops: pl.DataFrame) -> pl.DataFrame:
-    known = _modelled_ops(ops)
-    table = _table(known).filter(pl.col("reason").is_null()).drop("reason")
-    joined = known.join(table, on=_KEY, how="inner", nulls_equal=True)
-    return joined.rename({"id": "op"}).select("op", "name", *_PARTS).sort("op")
+def counted(ops: pl.DataFrame, priced: pl.DataFrame, convention: str) -> pl.DataFrame:
+    """Return those of `prices` that carry a count: outside any that works itself, innermost."""
+    found = priced.filter(pl.col("reason").is_null())
+    is_view = pl.col("model") == VIEW
+    whole = found.filter(~is_view & ~pl.col("wraps"))["op"]
+    outside = found.filter(~_inside(ops["parent"], whole, found["op"]))
+    around = enclosing(ops["parent"], outside.filter(~is_view)["op"])
+    carrying = outside.filter(is_view | ~pl.col("op").is_in(around.implode()))
+    return carrying.with_columns(named(convention).flops().alias("flops")).select(SCHEMA.names())
+
+
+def _inside(parent: pl.Series, whole: pl.Series, ops: pl.Series) -> pl.Series:
+    """Say for each operator whether one of `whole` encloses it, at any depth."""
+    return pl.Series(_climb(parent, whole, nesting.ids(parent.gather(ops))) >= 0)
 
 
 def enclosing(parent: pl.Series, ops: pl.Series) -> pl.Series:
