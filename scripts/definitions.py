@@ -128,7 +128,9 @@ SUBJECTS = {
     "Roofline": [
         "workbench.analysis.roofline",
         "workbench.analysis.roofline:roofline",
-        "workbench.analysis.roofline:coverage",
+        "workbench.analysis.recoverable:recoverable",
+        "workbench.analysis.coverage:coverage",
+        "workbench.costs.cost",
         "workbench.costs.matmul",
         "workbench.costs.attention",
         "workbench.costs.ceilings",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from workbench.analysis.collectives import collectives
     from workbench.analysis.compare import compare
     from workbench.analysis.copies import copies
+    from workbench.analysis.coverage import coverage
     from workbench.analysis.data_wait import input_wait
     from workbench.analysis.definitions import definitions
     from workbench.analysis.fragmentation import fragmentation
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from workbench.analysis.phases import phases
     from workbench.analysis.queue import queue, queue_depth
     from workbench.analysis.recompute import recompute
+    from workbench.analysis.recoverable import recoverable
     from workbench.analysis.regions import regions
     from workbench.analysis.roofline import roofline
     from workbench.analysis.sequences import sequences
@@ -66,6 +68,7 @@ _HOME = {
     "collectives": "workbench.analysis.collectives",
     "compare": "workbench.analysis.compare",
     "copies": "workbench.analysis.copies",
+    "coverage": "workbench.analysis.coverage",
     "definitions": "workbench.analysis.definitions",
     "delays": "workbench.analysis.launches",
     "exposed": "workbench.analysis.overlap",
@@ -92,6 +95,7 @@ _HOME = {
     "recompute": "workbench.analysis.recompute",
     "record": "workbench.capture",
     "regions": "workbench.analysis.regions",
+    "recoverable": "workbench.analysis.recoverable",
     "roofline": "workbench.analysis.roofline",
     "sequences": "workbench.analysis.sequences",
     "step_times": "workbench.analysis.step_times",
@@ -118,6 +122,7 @@ __all__ = [
     "collectives",
     "compare",
     "copies",
+    "coverage",
     "definitions",
     "delays",
     "exposed",
@@ -143,6 +148,7 @@ __all__ = [
     "queue_depth",
     "recompute",
     "record",
+    "recoverable",
     "regions",
     "roofline",
     "sequences",

@@ -111,16 +111,15 @@ def _window(name: str) -> str:
 
 
 def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
-    """Return what stands beside a name's rows: the source, the window, coverage for a roofline."""
+    """Return what stands beside a name's rows: the source, the window, and what its module adds."""
     options = choice.given()
     window = options.get("window", _window(name))
     meta: dict[str, Any] = summary.meta(
         source, window=window, rank=choice.rank, device=choice.device
     )
-    if name == "roofline":
-        covered = importlib.import_module(ANALYSES[name]).coverage(source, **options)
-        meta["coverage"] = covered.to_dicts()
     if name in ANALYSES:
+        beside = getattr(importlib.import_module(ANALYSES[name]), "beside", None)
+        meta |= beside(source, **options) if beside else {}
         lacking = needs.unmet(source, needs.of(ANALYSES[name]))
         meta["reason"] = "; ".join(str(r) for r in (meta["reason"], *lacking) if r) or None
     return meta
@@ -137,6 +136,8 @@ def brief(meta: dict[str, Any]) -> dict[str, Any]:
         known = "no" if row["coverage_pct"] is None else f"{row['coverage_pct']:.1f} % of its"
         where = "" if row["rank"] is None else f" of rank {row['rank']}"
         notes[f"coverage{where}"] = f"{known} time with recorded shapes has a FLOP or byte model"
+    if "flops" in meta:
+        notes["FLOPs"] = meta["flops"]
     return notes
 
 

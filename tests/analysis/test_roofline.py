@@ -5,9 +5,14 @@ import polars as pl
 import pytest
 from costs.made import op_row, trace_of
 
-from workbench.analysis.roofline import COLUMNS, COVERAGE, coverage, roofline
-from workbench.costs import hardware
+from workbench.analysis.coverage import SCHEMA as COVERAGE
+from workbench.analysis.coverage import coverage
+from workbench.analysis.recoverable import SCHEMA, recoverable
+from workbench.analysis.roofline import COLUMNS, GROUPED, roofline
+from workbench.costs import hardware, models
 from workbench.costs.ceilings import VERSION, Ceilings, Compute, Memory
+from workbench.costs.cost import Cost
+from workbench.errors import UsageError
 
 BF2, F2 = ["c10::BFloat16"] * 2, ["float"] * 2
 
@@ -40,7 +45,7 @@ OPS = [
     op_row(2, "aten::copy_", 1, 2, [[4, 16], [4, 16]], BF2),
     op_row(3, "aten::mm", None, 0, [[64, 128], [128, 256]], BF2),
     op_row(4, "aten::mm", None, 0, [[64, 128], [128, 256]], BF2),
-    op_row(5, "aten::relu", None, 0, [[4]], ["float"]),
+    op_row(5, "my::relu", None, 0, [[4]], ["float"]),
 ]
 #  addmm 0-100 and its copy_ 50-150: 150;  mm 200-300 and 300-400;  relu 400-420;  unlinked 500-600
 ACTIVITIES = [
@@ -66,7 +71,7 @@ def test_time_of_a_modelled_operator_holds_what_it_calls():
         ("aten::mm", 2, 2, 200, "matmul"),
         ("aten::addmm", 1, 2, 150, "matmul"),
         (None, None, 1, 100, "other"),
-        ("aten::relu", 1, 1, 20, "other"),
+        ("my::relu", 1, 1, 20, "other"),
     ]
     # device time 150 + 200 + 20 + 100 = 470
     assert frame["share_of_device_time"].to_list() == pytest.approx(
@@ -92,11 +97,101 @@ def test_rates_and_roof_by_hand():
 
 def test_what_has_no_model_says_why_and_has_no_numbers():
     frame = roofline(trace_of(OPS, ACTIVITIES))
-    assert row(frame, operator="aten::relu")["reason"] == "no FLOP model"
+    assert row(frame, operator="my::relu")["reason"] == "no model of its FLOPs and bytes"
     unlinked = frame.filter(pl.col("operator").is_null()).to_dicts()[0]
     assert unlinked["reason"] == "no operator is linked to it"
     for name in ("flops", "bytes", "achieved_flops_per_s", "ratio_to_roof", "bound"):
         assert unlinked[name] is None, name
+
+
+def test_what_only_moves_is_held_against_memory(monkeypatch):
+    # 4,800,000 bytes at 4.8 TB/s need 1000 ns; it took 4000: a quarter, bound by memory, no FLOP/s
+    moved = Cost(0, 2_400_000, 2_400_000, "bf16", "memory", "copy")
+    monkeypatch.setitem(models.MODELS, "my::relu", lambda _: moved)
+    trace = trace_of(OPS, [kernel(0, 5, 0, 4000)])
+    found = row(roofline(trace), operator="my::relu")
+    assert (found["kind"], found["roof_ns"], found["bound"]) == ("copy", 1000, "memory")
+    assert found["ratio_to_roof"] == pytest.approx(0.25)
+    assert (found["attainable_flops_per_s"], found["achieved_flops_per_s"]) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("cost", "ratio", "reason"),
+    [  # 2,400,000 bytes need 500 ns of 1000; integers have no peak, and no need of one
+        (Cost(300, 2_400_000, 0, "int64", "vector", "elementwise"), 0.5, None),
+        (Cost(None, 2_400_000, 0, "fp32", "vector", "fused"), 0.5, None),
+        (Cost(300, None, 0, "fp32", "vector", "elementwise"), None, "the bytes that it moves"),
+        (Cost(300, 8, 8, "int8", "matrix", "matmul"), None, "no peak of int8 (matrix) in"),
+        # 67e12 / 1e9 FLOP on special-function units are held to ordinary arithmetic: 1 ns
+        (Cost(67_000, 8, 8, "fp32", "special", "elementwise"), 0.001, None),
+        (Cost(0, 0, 0, "fp32", "memory", "view"), None, "it makes or describes a tensor"),
+    ],
+)
+def test_what_is_known_in_part_is_held_in_part(monkeypatch, cost, ratio, reason):
+    monkeypatch.setitem(models.MODELS, "my::relu", lambda _: cost)
+    found = row(roofline(trace_of(OPS, [kernel(0, 5, 0, 1000)])), operator="my::relu")
+    assert found["ratio_to_roof"] == (None if ratio is None else pytest.approx(ratio))
+    assert reason is None or found["reason"].startswith(reason)
+
+
+def test_a_copy_over_the_link_is_not_held_against_memory(monkeypatch):
+    moved = Cost(0, 100, 100, "fp32", "memory", "copy")
+    monkeypatch.setitem(models.MODELS, "my::relu", lambda _: moved)
+    for name, told in (("Memcpy HtoD (Pinned -> Device)", True), ("Memcpy DtoD", False)):
+        trace = trace_of(OPS, [kernel(0, 5, 0, 100, kind="copy", name=name)])
+        found = row(roofline(trace), operator="my::relu")
+        assert (found["ratio_to_roof"] is None) == told
+        assert not told or found["reason"].startswith("a copy between host and device")
+
+
+def test_groups_add_up_and_are_weighted_by_time():
+    # matmul: mm 200 ns and addmm 150 ns have roofs; relu and the unlinked kernel have none
+    whole = roofline(trace_of(OPS, ACTIVITIES))
+    frame = roofline(trace_of(OPS, ACTIVITIES), by="kind")
+    assert frame.schema == pl.Schema(GROUPED)
+    assert frame.select("group", "calls", "time_ns", "held_ns").rows() == [
+        ("matmul", 3, 350, 350),
+        ("other", 1, 120, 0),
+    ]
+    matmul = row(frame, group="matmul")
+    products = whole.filter(pl.col("kind") == "matmul")
+    assert matmul["flops"] == 8_388_608 + 1024
+    assert matmul["flops_per_byte"] == pytest.approx(matmul["flops"] / products["bytes"].sum())
+    assert matmul["achieved_flops_per_s"] == pytest.approx(matmul["flops"] / 350e-9)
+    assert matmul["ratio_to_roof"] == pytest.approx(products["roof_ns"].sum() / 350)
+    other = row(frame, group="other")
+    assert (other["flops"], other["ratio_to_roof"]) == (None, None)
+    assert other["reason"] == "no operator is linked to it"
+    by_name = roofline(trace_of(OPS, ACTIVITIES), by="name")
+    assert set(by_name["group"]) == {"aten::mm", "aten::addmm", "my::relu", None}
+    assert roofline(trace_of(OPS, ACTIVITIES), by="phase")["group"].to_list() == ["other", None]
+    with pytest.raises(UsageError, match="column to group by"):
+        roofline(trace_of(OPS, ACTIVITIES), by="modul")
+
+
+def test_recoverable_is_the_time_above_the_roof():
+    # mm: 2 x 114,688 bytes at 4.8 TB/s = 2 x 23.9 ns of 200, addmm: 480 bytes, 0.1 ns of 150
+    frame = recoverable(trace_of(OPS, ACTIVITIES))
+    assert frame.select("operator", "roof_ns", "recoverable_ns").rows() == [
+        ("aten::mm", 48, 152),
+        ("aten::addmm", 0, 150),
+        (None, None, None),
+        ("my::relu", None, None),
+    ]
+    assert frame["recoverable_share"][:2].to_list() == pytest.approx([152 / 470, 150 / 470])
+    assert frame.schema == pl.Schema(SCHEMA)
+    grouped = recoverable(trace_of(OPS, ACTIVITIES), by="kind")
+    assert grouped.select("group", "recoverable_ns").rows() == [("matmul", 302), ("other", None)]
+
+
+def test_a_convention_changes_the_flops_and_nothing_else():
+    counted = {
+        c: roofline(trace_of(OPS, ACTIVITIES), convention=c) for c in ("default", "tracelens")
+    }
+    # addmm of [4,8] and [8,16] with a bias: 1024, and 64 adds
+    found = {c: row(f, operator="aten::addmm") for c, f in counted.items()}
+    assert {c: f["flops"] for c, f in found.items()} == {"default": 1024, "tracelens": 1088}
+    assert found["default"]["bytes"] == found["tracelens"]["bytes"]
 
 
 def test_an_unknown_device_leaves_the_ratio_null_and_the_rates_known():
@@ -146,7 +241,7 @@ def test_host_execution_against_measured_roofs_by_working_set():
     assert found["ratio_to_memory_roof"] == pytest.approx((1024 / 90) / (20 * 1024 / 960))
     assert found["roof_source"] == "measured here on 2026-01-31"
     wrapper = row(frame, operator="aten::linear")
-    assert (wrapper["time_ns"], wrapper["kind"]) == (10, "matmul")
+    assert (wrapper["time_ns"], wrapper["kind"]) == (10, "other")
     assert wrapper["reason"] == "its work is counted in an operator that it calls"
 
 

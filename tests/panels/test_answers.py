@@ -62,8 +62,8 @@ def test_headline_of_one_rank_and_a_range(job):
         (1, "ncclDevKernel_AllReduce", 1, 20 * US),
         (1, "gemm<float>", 0, 10 * US),
     ]
-    # the roofline looks at whole activities, so it keeps to the steps
-    assert answers["coverage"]["device_ns"].to_list() == [40 * US]
+    # the roofline looks at whole activities: those that start in the range
+    assert answers["coverage"]["device_ns"].to_list() == [20 * US]
 
 
 def test_frames_are_computed_once_and_named(job):
@@ -72,7 +72,8 @@ def test_frames_are_computed_once_and_named(job):
     assert list(answers) == [
         "summary", "breakdown", "steps", "waterfall_mean", "kernels", "ops", "modules", "phases",
         "idle", "idle_causes", "launches", "queue_depth", "overlap", "groups", "collectives",
-        "memory_timeline", "memory_peak", "roofline", "coverage",
+        "memory_timeline", "memory_peak", "roofline", "recoverable",
+        "coverage",
     ]  # fmt: skip
     assert repr(answers).startswith("Answers(summary, ")
 

@@ -175,10 +175,29 @@ def test_a_range_narrows_what_it_can_and_the_rest_says_so(explorer, folder):
     said = shown(explorer, "Steps")
     assert "what the selected range holds of each step" in said[0]
     assert "also while a range is selected" in said[2]
-    assert "also while a range is selected" in shown(explorer, "Roofline")[0]
+    wanted = wb.roofline(job, window="all", within=within)
+    assert explorer.frames["roofline"].equals(wanted)
     before = explorer.frames["steps"]["start_ns"].min()
     explorer.timeline.selection = [before - 2, before - 1]
     assert shown(explorer, "Steps")[1] == ("No part of a complete step lies in the selected range.")
+
+
+@pytest.mark.parametrize("table", ["roofline", "recoverable"])
+def test_a_row_of_the_roofline_shows_its_longest_activity(explorer, table):
+    explorer.panes.open("Roofline")
+    frame = explorer.frames[table]
+    row = frame["calls"].to_list().index(frame["calls"].max())
+    explorer.panes.tables[table].selected = row
+    assert explorer.timeline.selected["table"] == "activities"
+    shown_event = dict(explorer.details.select("field", "value").rows())
+    assert frame["operator"][row] in shown_event["operator"]
+
+
+def test_a_click_on_a_point_picks_its_row(explorer):
+    explorer.panes.open("Roofline")
+    explorer.panes.figures["roofline"].picked = 2
+    assert explorer.panes.tables["roofline"].selected == 2
+    assert explorer.timeline.selected["table"] == "activities"
 
 
 def test_a_click_on_a_gap_shows_it_and_what_ended_it(explorer):

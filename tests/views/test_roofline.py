@@ -42,7 +42,7 @@ def glyphs(fig):
 
 def test_points_are_the_rows_with_flops_longest_first_by_area():
     shown = view.points(frame(RELU, ATTENTION, MM))
-    assert shown["operator"].to_list() == ["aten::mm", "aten::sdpa"]
+    assert shown["what"].to_list() == ["aten::mm", "aten::sdpa"]
     assert shown["gflops_per_s"].to_list() == pytest.approx([2000, 2000])
     # a quarter of the time is half the diameter above the smallest: 5 + 37 and 5 + 18.5
     assert shown["size"].to_list() == pytest.approx([42, 23.5])
@@ -87,7 +87,7 @@ def test_labels_of_close_roofs_stand_apart():
 def test_the_picture_holds_every_point_and_both_axes_are_logarithmic():
     fig = figure(frame(MM, ATTENTION, RELU))
     drawn = glyphs(fig)
-    assert [len(g.data_source.data["operator"]) for g in drawn] == [1, 1]
+    assert [len(g.data_source.data["what"]) for g in drawn] == [1, 1]
     assert {type(a).__name__ for a in fig.axis} == {"LogAxis"}
     assert [a.axis_label for a in fig.axis] == [
         "arithmetic intensity (FLOP per byte)", "reached (GFLOP/s)",
@@ -112,7 +112,7 @@ def test_three_thousand_points_are_drawn_fainter():
     many = frame(*[MM | {"flops_per_byte": 1.0 + i} for i in range(3000)])
     (points,) = glyphs(figure(many))
     (few,) = glyphs(figure(frame(MM)))
-    assert len(points.data_source.data["operator"]) == 3000
+    assert len(points.data_source.data["what"]) == 3000
     assert points.glyph.fill_alpha < few.glyph.fill_alpha
 
 

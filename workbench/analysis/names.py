@@ -41,6 +41,8 @@ ANALYSES = {
     "allocator_causes": "workbench.analysis.allocator",
     "fragmentation": "workbench.analysis.fragmentation",
     "roofline": "workbench.analysis.roofline",
+    "recoverable": "workbench.analysis.recoverable",
+    "coverage": "workbench.analysis.coverage",
     "definitions": "workbench.analysis.definitions",
 }
 FUNCTIONS = {"input": "input_wait"}

@@ -2,8 +2,9 @@
 
 Time is that of the activities that start in the window, whole, so that time and work belong
 together: an operator's own (those it launched itself; its own segments under host execution) and
-those of what it calls, as far as that has no model of its own. Ratio to the roof = achieved
-FLOP/s / min(peak, bandwidth x FLOPs per byte) (Williams, Waterman, Patterson, CACM 52(4), 2009).
+those of what it calls, as far as that has no model of its own. The shortest time that the roofs
+allow is max(FLOPs / peak, bytes / bandwidth), and the ratio to the roof is that time / the time it
+took (Williams, Waterman, Patterson, CACM 52(4), 2009).
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from workbench import intervals
-from workbench.analysis.window import Selection, select, spans
-from workbench.costs import attention, matmul, models, precision, shapes
+from workbench.analysis import columns, work
+from workbench.analysis.coverage import coverage
+from workbench.analysis.window import Range, Selection, select
+from workbench.costs import cost, models
 from workbench.costs.roofs import Held, Roofs, choose, hold, unheld
-from workbench.trace.schema import ACTIVITY_KINDS, COPY_KINDS
 
 if TYPE_CHECKING:
     from workbench.costs.ceilings import Ceilings
     from workbench.costs.hardware import Hardware
-    from workbench.trace.core import Source, Trace
+    from workbench.trace.core import Source
 
 COLUMNS: dict[str, pl.DataType] = {
     "rank": pl.Int32(),
@@ -46,264 +47,146 @@ COLUMNS: dict[str, pl.DataType] = {
     "level_bytes_per_s": pl.Float64(),
     "memory_bytes_per_s": pl.Float64(),
     "bound": pl.String(),
+    "roof_ns": pl.Int64(),
     "attainable_flops_per_s": pl.Float64(),
     "ratio_to_roof": pl.Float64(),
     "ratio_to_memory_roof": pl.Float64(),
     "roof_source": pl.String(),
     "reason": pl.String(),
 }
-"""`bound` is compute or memory; `kind` matmul, attention, communication, copy or other; `calls` is
-null for work that no operator is linked to; `reason` says why a ratio is null."""
-COVERAGE: dict[str, pl.DataType] = {
+"""`kind` is the family of the cost model, communication, copy or other; `bound` compute or memory;
+`calls` is null for work that no operator is linked to; `reason` says why a ratio is null."""
+GROUPS = {
+    "name": "operator",
+    "kind": "kind",
+    "kernel_family": "kernel_family",
+    "module": "module",
+    "phase": "phase",
+}
+BY = ("operator", *GROUPS)
+GROUPED: dict[str, pl.DataType] = {
     "rank": pl.Int32(),
     "device": pl.Int32(),
-    "device_ns": pl.Int64(),
-    "linked_ns": pl.Int64(),
-    "linked_pct": pl.Float64(),
-    "shaped_ns": pl.Int64(),
-    "modelled_ns": pl.Int64(),
-    "coverage_pct": pl.Float64(),
+    "group": pl.String(),
+    "kind": pl.String(),
+    "calls": pl.Int64(),
+    "activities": pl.Int64(),
+    "time_ns": pl.Int64(),
+    "share_of_device_time": pl.Float64(),
+    "flops": pl.Int64(),
+    "bytes": pl.Int64(),
+    "flops_per_byte": pl.Float64(),
+    "achieved_flops_per_s": pl.Float64(),
+    "achieved_bytes_per_s": pl.Float64(),
+    "precision": pl.String(),
+    "unit": pl.String(),
+    "peak_flops_per_s": pl.Float64(),
+    "memory_bytes_per_s": pl.Float64(),
+    "held_ns": pl.Int64(),
+    "roof_ns": pl.Int64(),
+    "ratio_to_roof": pl.Float64(),
+    "roof_source": pl.String(),
+    "reason": pl.String(),
 }
-_OWNER = [
-    "owner",
-    "operator",
-    "input_dims",
-    "input_types",
-    "flops",
-    "read_bytes",
-    "write_bytes",
-    "precision",
-    "unit",
-]
+"""`kind`, `precision`, `unit` and the peak are those of the work that took most of the time."""
 _ROW = ["operator", "kind", "shapes", "precision", "unit", "call_flops", "call_bytes", "reason"]
 
 
 def roofline(
     source: Source,
     *,
+    by: str = "operator",
+    convention: str = "default",
     ceilings: Ceilings | None = None,
     hardware: Hardware | None = None,
     window: str = "steps",
     step: tuple[int, int] | None = None,
     rank: int | None = None,
     device: int | None = None,
+    within: Range | None = None,
 ) -> pl.DataFrame:
     """Return a row for each (rank, device, operator, shapes), longest first; see `COLUMNS`.
 
     Parameters
     ----------
+    by
+        `operator` (with its shapes), or one of `GROUPS`: operator `name`, `kind`, `kernel_family`
+        (that of an operator's longest activity), `module`, `phase`; then see `GROUPED`. The ratio
+        of a group is time-weighted: the time that its roofs allow / `held_ns`, the time of the work
+        that has a ratio; its rates are of the work with known FLOPs.
+    convention
+        How FLOPs are counted: a name of `costs.cost.CONVENTIONS`.
     ceilings
         Measured roofs; used where the device's name is that of the measured one.
     hardware
         A data sheet to hold against in place of the recorded device's own.
 
     Shares add up to the busy time of a device where nothing overlaps. Roofs that are not known
-    leave the ratio null, with the reason; so do operators without a FLOP model.
+    leave the ratio null, with the reason; so do operators without a model.
     """
-    chosen = select(source, window=window, step=step, rank=rank, device=device)
-    parts = [_device(s, choose(s.trace.meta, s.device, ceilings, hardware)) for s in chosen]
-    empty = pl.DataFrame(schema=COLUMNS)
+    (by,) = columns.chosen((by,), BY)
+    chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
+    parts = []
+    for part in chosen:
+        roofs = choose(part.trace.meta, part.device, ceilings, hardware)
+        parts.append(_device(part, roofs, convention, by))
+    empty = pl.DataFrame(schema=COLUMNS if by == "operator" else GROUPED)
     return pl.concat([empty, *parts]).sort("time_ns", descending=True, maintain_order=True)
 
 
-def coverage(
-    source: Source,
-    *,
-    window: str = "steps",
-    step: tuple[int, int] | None = None,
-    rank: int | None = None,
-    device: int | None = None,
-) -> pl.DataFrame:
-    """Return, for each (rank, device), how much of the time the FLOP and byte models speak for.
-
-    coverage_pct = modelled time / time of kernels linked to an operator with recorded shapes
-    (collectives with known bytes count in both); linked_pct = linked time / device time. Times are
-    unions over the activities that start in the window; a percentage of nothing is null.
-    """
-    chosen = select(source, window=window, step=step, rank=rank, device=device)
-    return pl.DataFrame([_covered(s) for s in chosen], schema=COVERAGE)
+def beside(source: Source, *, convention: str = "default", **options: Any) -> dict[str, Any]:
+    """Return what stands beside the rows: coverage by device, and how FLOPs were counted."""
+    known = ("window", "step", "rank", "device", "within")
+    covered = coverage(source, **{n: v for n, v in options.items() if n in known})
+    return {"coverage": covered.to_dicts(), "flops": cost.convention(convention).says}
 
 
-def _covered(chosen: Selection) -> dict[str, object]:
-    work = _work(chosen)
-    is_kernel = ~pl.col("kind").is_in(COPY_KINDS)
-    known_bytes = pl.col("message_bytes").is_not_null()
-    modelled = is_kernel & (pl.col("flops").is_not_null() | known_bytes)
-    shaped = is_kernel & (pl.col("input_dims").is_not_null() | known_bytes)
-    device_ns = _union_ns(work)
-    linked_ns = _union_ns(work.filter(pl.col("owner").is_not_null()))
-    shaped_ns = _union_ns(work.filter(shaped | modelled))
-    modelled_ns = _union_ns(work.filter(modelled))
-    return {
-        "rank": chosen.rank,
-        "device": chosen.device,
-        "device_ns": device_ns,
-        "linked_ns": linked_ns,
-        "linked_pct": 100 * linked_ns / device_ns if device_ns else None,
-        "shaped_ns": shaped_ns,
-        "modelled_ns": modelled_ns,
-        "coverage_pct": 100 * modelled_ns / shaped_ns if shaped_ns else None,
-    }
-
-
-def _union_ns(frame: pl.DataFrame) -> int:
-    return intervals.length(intervals.union(*spans(frame)))
-
-
-def _work(chosen: Selection) -> pl.DataFrame:
-    """Return the activities that count, each with the operator that owns it and its cost."""
-    trace, counted = chosen.trace, chosen.counted()
-    costs = models.operators(trace)
-    owner = models.owners(trace.ops["parent"], costs["op"], counted["op"])
-    names = ["name", "input_dims", "input_types"]
-    ops = trace.ops.select(pl.col("id").alias("owner"), *names).rename({"name": "operator"})
-    sent = trace.collectives.select("activity", pl.col("bytes").alias("message_bytes"))
-    return (
-        counted.select("id", "kind", "name", "start_ns", "dur_ns")
-        .with_columns(owner)
-        .join(ops, on="owner", how="left", maintain_order="left")
-        .join(costs.rename({"op": "owner"}), on="owner", how="left", maintain_order="left")
-        .join(
-            sent.drop_nulls().unique("activity"),
-            left_on="id",
-            right_on="activity",
-            how="left",
-            maintain_order="left",
-        )
-    )
-
-
-def _device(chosen: Selection, roofs: Roofs | str) -> pl.DataFrame:
-    work = _work(chosen)
-    calls = _explained(_labelled(_calls(work, roofs, is_host=chosen.is_host)), chosen.trace)
-    rows = _rows(calls, _union_ns(work))
+def _device(chosen: Selection, roofs: Roofs | str, convention: str, by: str) -> pl.DataFrame:
+    ran = work.owned(chosen, convention)
+    calls = work.calls(ran, roofs, is_host=chosen.is_host)
+    calls = work.explained(work.labelled(calls))
+    key = [] if by == "operator" else [GROUPS[by]]
+    rows = _rows(calls, list(dict.fromkeys([*_ROW, *key])))
     bounds = [asdict(_held(row, roofs)) for row in rows.iter_rows(named=True)]
-    held = pl.DataFrame(bounds, schema={f.name: COLUMNS[f.name] for f in fields(Held)})
-    place = pl.lit(chosen.rank).alias("rank"), pl.lit(chosen.device).alias("device")
-    whole = rows.drop("reason").with_columns(*place).hstack(held)
-    return whole.select(pl.col(n).cast(t) for n, t in COLUMNS.items())
-
-
-def _calls(work: pl.DataFrame, roofs: Roofs | str, *, is_host: bool) -> pl.DataFrame:
-    """Return a row for each owning operator, with the union of its activities' time.
-
-    Work without an operator is one row for each kind of activity.
-    """
-    alone = pl.col("kind").to_physical().cast(pl.Int64) - len(ACTIVITY_KINDS)
-    key = pl.when(pl.col("owner").is_null()).then(alone).otherwise(pl.col("owner").cast(pl.Int64))
-    keyed = work.with_columns((key.rank("dense").cast(pl.Int64) - 1).alias("group"))
-    calls = keyed.group_by("group").agg(
-        *(pl.col(c).first() for c in _OWNER),
-        pl.len().alias("activities"),
-        pl.col("message_bytes").sum().alias("message_bytes"),
-        (pl.col("kind") == "collective").any().alias("talks"),
-        pl.col("kind").is_in(COPY_KINDS).all().alias("copies"),
+    schema = {
+        f.name: pl.Float64() if f.name == "roof_ns" else COLUMNS[f.name] for f in fields(Held)
+    }
+    held = rows.drop("reason").hstack(pl.DataFrame(bounds, schema=schema))
+    held = held.with_columns(
+        rank=pl.lit(chosen.rank, pl.Int32),
+        device=pl.lit(chosen.device, pl.Int32),
+        roof_ns=(pl.col("roof_ns") * pl.max_horizontal("calls", 1)).round(),
     )
-    groups = keyed["group"].to_numpy()
-    time = intervals.grouped_length(groups, *spans(keyed), calls.height)
-    calls = calls.sort("group").with_columns(pl.Series("time_ns", time), _kind())
-    has_tf32 = not is_host and not isinstance(roofs, str) and roofs.peak("tf32", "matrix")
-    return _with_tf32(calls, keyed) if has_tf32 else calls
+    device_ns = work.union_ns(ran)
+    if not key:
+        return _shared(held, device_ns).select(pl.col(n).cast(t) for n, t in COLUMNS.items())
+    grouped = _shared(_grouped(held, key[0]), device_ns)
+    return grouped.select(pl.col(n).cast(t) for n, t in GROUPED.items())
 
 
-def _with_tf32(calls: pl.DataFrame, keyed: pl.DataFrame) -> pl.DataFrame:
-    """Tell TF32 from fp32 by the names of the kernels, where they tell."""
-    in_doubt = keyed.filter((pl.col("precision") == "fp32") & (pl.col("unit") == "matrix"))
-    name = pl.col("name").cast(pl.String)
-    told = in_doubt.group_by("group").agg(
-        name.str.contains(precision.TF32_NAME).any().alias("tf32"),
-        name.str.contains(precision.FP32_NAME).any().alias("fp32"),
-    )
-    found = precision.resolved(pl.col("tf32"), pl.col("fp32"))
-    calls = calls.join(told, on="group", how="left", maintain_order="left")
-    return calls.with_columns(
-        pl.when(pl.col("tf32").is_null()).then("precision").otherwise(found).alias("precision")
-    )
-
-
-def _kind() -> pl.Expr:
-    name = pl.col("operator").cast(pl.String).str.strip_suffix("_")
-    return (
-        pl.when(name.is_in(list(matmul.MODELS)))
-        .then(pl.lit("matmul"))
-        .when(name.is_in(list(attention.MODELS)))
-        .then(pl.lit("attention"))
-        .when("talks")
-        .then(pl.lit("communication"))
-        .when("copies")
-        .then(pl.lit("copy"))
-        .otherwise(pl.lit("other"))
-        .alias("kind")
-    )
-
-
-def _labelled(calls: pl.DataFrame) -> pl.DataFrame:
-    """Add the text of the shapes, written once for each distinct call."""
-    calls = calls.with_columns(pl.col("operator").cast(pl.String))
-    keys = calls.select("input_dims", "input_types").unique(maintain_order=True)
-    texts = [_label(dims, types) for dims, types in keys.iter_rows()]
-    keys = keys.with_columns(pl.Series("shapes", texts, dtype=pl.String))
-    return calls.join(
-        keys, on=["input_dims", "input_types"], nulls_equal=True, how="left", maintain_order="left"
-    )
-
-
-def _label(dims: str | None, types: str | None) -> str | None:
-    try:
-        return shapes.label(shapes.parse(dims, types))
-    except shapes.ShapeError:
-        return None
-
-
-def _explained(calls: pl.DataFrame, trace: Trace) -> pl.DataFrame:
-    """Add why an operator has no FLOPs; null for those that have."""
-    priced = models.prices(trace.ops).drop_nulls("reason")
-    failed = priced.select(pl.col("op").alias("owner"), pl.col("reason").alias("failed"))
-    calls = calls.join(failed, on="owner", how="left", maintain_order="left")
-    modelled = [n for n in calls["operator"].unique().drop_nulls() if models.model_of(n)]
-    reason = (
-        pl.when(pl.col("flops").is_not_null())
-        .then(None)
-        .when(pl.col("owner").is_null())
-        .then(pl.lit("no operator is linked to it"))
-        .when(pl.col("kind") == "communication")
-        .then(pl.lit("communication is held against links, not memory"))
-        .when(pl.col("failed").is_not_null())
-        .then(pl.col("failed"))
-        .when(pl.col("operator").is_in(modelled))
-        .then(pl.lit("its work is counted in an operator that it calls"))
-        .otherwise(pl.lit("no FLOP model"))
-    )
-    return calls.with_columns(reason.alias("reason"))
-
-
-def _rows(calls: pl.DataFrame, device_ns: int) -> pl.DataFrame:
+def _rows(calls: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """Merge calls of the same operator, shapes and cost."""
-    moved = pl.col("read_bytes") + pl.col("write_bytes")
     talks = pl.col("kind") == "communication"
     sent = pl.when(talks & (pl.col("message_bytes") > 0)).then("message_bytes")
+    moved = pl.col("read_bytes") + pl.col("write_bytes")
     calls = calls.with_columns(
-        pl.col("flops").alias("call_flops"),
-        pl.when(talks).then(sent).otherwise(moved).alias("call_bytes"),
+        call_flops=pl.when(~talks).then("flops"),
+        call_bytes=pl.when(talks).then(sent).otherwise(moved),
     )
-    rows = calls.group_by(_ROW, maintain_order=True).agg(
+    rows = calls.group_by(keys, maintain_order=True).agg(
         pl.col("owner").count().cast(pl.Int64).alias("calls"),
         pl.col("activities").sum(),
         pl.col("time_ns").sum(),
     )
-    calls_or_null = pl.when(pl.col("operator").is_not_null()).then("calls")
-    seconds = pl.when(pl.col("time_ns") > 0).then(pl.col("time_ns") / 1e9)
     times = pl.max_horizontal("calls", 1).cast(pl.Float64)
+    seconds = pl.when(pl.col("time_ns") > 0).then(pl.col("time_ns") / 1e9)
     return rows.with_columns(
-        calls_or_null.alias("calls"),
-        (pl.col("time_ns") / pl.lit(device_ns or None, pl.Float64)).alias("share_of_device_time"),
-        _total("call_flops", times).alias("flops"),
-        _total("call_bytes", times).alias("bytes"),
-        (pl.col("call_flops") / pl.when(pl.col("call_bytes") > 0).then("call_bytes")).alias(
-            "flops_per_byte"
-        ),
-        (pl.col("call_flops") * times / seconds).alias("achieved_flops_per_s"),
-        (pl.col("call_bytes") * times / seconds).alias("achieved_bytes_per_s"),
+        calls=pl.when(pl.col("operator").is_not_null()).then("calls"),
+        flops=_total("call_flops", times),
+        bytes=_total("call_bytes", times),
+        flops_per_byte=pl.col("call_flops") / pl.when(pl.col("call_bytes") > 0).then("call_bytes"),
+        achieved_flops_per_s=pl.col("call_flops") * times / seconds,
+        achieved_bytes_per_s=pl.col("call_bytes") * times / seconds,
     )
 
 
@@ -322,5 +205,46 @@ def _held(row: dict[str, Any], roofs: Roofs | str) -> Held:
         unit=row["unit"],
         call_flops=row["call_flops"],
         call_bytes=row["call_bytes"],
-        flops_per_s=row["achieved_flops_per_s"],
+        call_ns=row["time_ns"] / max(row["calls"] or 1, 1),
     )
+
+
+def _shared(rows: pl.DataFrame, device_ns: int) -> pl.DataFrame:
+    whole = pl.lit(device_ns or None, pl.Float64)
+    return rows.with_columns(share_of_device_time=pl.col("time_ns") / whole)
+
+
+def _grouped(held: pl.DataFrame, key: str) -> pl.DataFrame:
+    """Add up the rows of each group; a rate is the ratio of sums over the rows that know both."""
+    time = pl.col("time_ns")
+    computes, moves = pl.col("flops").is_not_null(), pl.col("bytes").is_not_null()
+    longest = pl.col("kind", "precision", "unit", "peak_flops_per_s").sort_by("time_ns").last()
+    summed = held.group_by("rank", "device", pl.col(key).cast(pl.String).alias("group")).agg(
+        longest,
+        pl.col("calls", "activities", "time_ns", "roof_ns").sum(),
+        pl.col("memory_bytes_per_s", "roof_source").first(),
+        pl.col("reason").sort_by("time_ns").last(),
+        flops=pl.col("flops").sum(),
+        bytes=pl.col("bytes").sum(),
+        held_ns=time.filter(pl.col("ratio_to_roof").is_not_null()).sum(),
+        both_flops=pl.col("flops").filter(computes & moves).sum(),
+        both_bytes=pl.col("bytes").filter(computes & moves).sum(),
+        computing_s=time.filter(computes).sum() / 1e9,
+        moving_s=time.filter(moves).sum() / 1e9,
+    )
+    return summed.with_columns(
+        flops=_known("flops", "computing_s"),
+        bytes=_known("bytes", "moving_s"),
+        roof_ns=_known("roof_ns", "held_ns"),
+        flops_per_byte=pl.col("both_flops") / pl.when(pl.col("both_bytes") > 0).then("both_bytes"),
+        achieved_flops_per_s=pl.col("flops")
+        / pl.when(pl.col("computing_s") > 0).then("computing_s"),
+        achieved_bytes_per_s=pl.col("bytes") / pl.when(pl.col("moving_s") > 0).then("moving_s"),
+        ratio_to_roof=_known("roof_ns", "held_ns") / pl.col("held_ns"),
+        reason=pl.when(pl.col("held_ns") == 0).then("reason"),
+    )
+
+
+def _known(column: str, time: str) -> pl.Expr:
+    """Return a sum, null where no row that has time knows it."""
+    return pl.when(pl.col(time) > 0).then(column)

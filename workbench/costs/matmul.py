@@ -150,7 +150,7 @@ def _cost(
     matrices = len(left.dims) > 1 and len(others[0].dims) > 1
     return Cost(
         flops=2 * factor * elements * inner,
-        read_bytes=left.distinct_bytes + sum(t.distinct_bytes for t in others),
+        read_bytes=sum(t.distinct_bytes for t in (left, *others)) if elements else 0,
         write_bytes=None if written is None else elements * written.bytes,
         precision=dtype.precision,
         unit="matrix" if matrices else "vector",

@@ -114,14 +114,16 @@ def _levels(measured: Ceilings) -> tuple[Level, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A rate held against its roofs; what is not known is null, and `reason` says why."""
+    """Work held against its roofs; what is not known is null, and `reason` says why."""
 
     peak_flops_per_s: float | None = None
     memory_level: str | None = None
     level_bytes_per_s: float | None = None
     memory_bytes_per_s: float | None = None
     bound: str | None = None
-    """`compute` or `memory`: the lower of the two roofs at this intensity."""
+    """`compute` or `memory`: the roof that takes longer."""
+    roof_ns: float | None = None
+    """The shortest time that the roofs allow for one call."""
     attainable_flops_per_s: float | None = None
     ratio_to_roof: float | None = None
     ratio_to_memory_roof: float | None = None
@@ -146,49 +148,61 @@ def hold(
     *,
     precision: str,
     unit: str,
-    call_flops: int,
+    call_flops: int | None,
     call_bytes: int | None,
-    flops_per_s: float | None,
+    call_ns: float,
 ) -> Held:
-    """Hold a rate against min(peak, bandwidth x FLOPs per byte) (Williams et al., CACM 52(4)).
+    """Hold a call against the time that its roofs allow: max(FLOPs / peak, bytes / bandwidth).
 
-    The bandwidth is that of the smallest memory level that holds the bytes of one call;
-    `ratio_to_memory_roof` is to main memory instead. 100 FLOP on 10 bytes with a peak of 50 FLOP/s
-    and 4 bytes/s: the roof is 40 FLOP/s, by memory.
+    The roofline of Williams, Waterman and Patterson (CACM 52(4), 2009) as a time, so that work
+    without FLOPs has one too. The bandwidth is that of the smallest memory level that holds the
+    bytes of one call; `ratio_to_memory_roof` is to main memory instead. 100 FLOP on 10 bytes with a
+    peak of 50 FLOP/s and 4 bytes/s take at least max(2, 2.5) s: bound by memory, attainable
+    40 FLOP/s. What runs on ordinary units and has no known peak (integers), or no known FLOPs, is
+    held against memory alone.
     """
     level = None if call_bytes is None else roofs.level(call_bytes)
     held = replace(
         unheld(roofs, None),
-        peak_flops_per_s=roofs.peak(precision, unit),
+        peak_flops_per_s=_peak(roofs, precision, unit) if call_flops else None,
         memory_level=level.name if level else None,
         level_bytes_per_s=level.bytes_per_s if level else None,
     )
-    reason = _missing(roofs, held, precision, unit)
-    if reason is None and not (call_flops and call_bytes and flops_per_s):
+    reason = _missing(roofs, held, precision, unit, call_flops)
+    if reason is None and not (call_ns > 0 and (call_flops or call_bytes)):
         reason = "it took no time, or has no work to do"
     if reason is not None:
         return replace(held, reason=reason)
-    return _ratios(held, float(call_flops) / float(call_bytes or 1), float(flops_per_s or 0))
+    return _ratios(held, call_flops or 0, call_bytes or 0, call_ns)
 
 
-def _missing(roofs: Roofs, held: Held, precision: str, unit: str) -> str | None:
-    if precision == AMBIGUOUS:
+def _peak(roofs: Roofs, precision: str, unit: str) -> float | None:
+    """Return the peak; special functions are held to that of ordinary arithmetic, which is more."""
+    return roofs.peak(precision, "vector" if unit == "special" else unit)
+
+
+def _missing(
+    roofs: Roofs, held: Held, precision: str, unit: str, call_flops: int | None
+) -> str | None:
+    if call_flops and precision == AMBIGUOUS:
         return "the kernels' names do not tell fp32 from TF32"
-    if held.peak_flops_per_s is None:
+    if call_flops and unit == "matrix" and held.peak_flops_per_s is None:
         return f"no peak of {precision} ({unit}) in {roofs.source}"
     if roofs.memory is None:
         return f"no memory bandwidth in {roofs.source}"
-    return "the bytes that it writes are not known" if held.memory_level is None else None
+    return "the bytes that it moves are not known" if held.memory_level is None else None
 
 
-def _ratios(held: Held, flops_per_byte: float, flops_per_s: float) -> Held:
-    peak = held.peak_flops_per_s or 0.0
-    slope = (held.level_bytes_per_s or 0.0) * flops_per_byte
-    memory_slope = (held.memory_bytes_per_s or 0.0) * flops_per_byte
+def _ratios(held: Held, flops: int, moved: int, call_ns: float) -> Held:
+    compute_ns = 1e9 * flops / held.peak_flops_per_s if held.peak_flops_per_s else 0.0
+    level_ns = 1e9 * moved / (held.level_bytes_per_s or 1.0)
+    memory_ns = 1e9 * moved / (held.memory_bytes_per_s or 1.0)
+    roof_ns = max(compute_ns, level_ns)
     return replace(
         held,
-        bound="compute" if peak <= slope else "memory",
-        attainable_flops_per_s=min(peak, slope),
-        ratio_to_roof=flops_per_s / min(peak, slope),
-        ratio_to_memory_roof=flops_per_s / min(peak, memory_slope),
+        bound="compute" if compute_ns >= level_ns else "memory",
+        roof_ns=roof_ns,
+        attainable_flops_per_s=1e9 * flops / roof_ns if flops else None,
+        ratio_to_roof=roof_ns / call_ns,
+        ratio_to_memory_roof=max(compute_ns, memory_ns) / call_ns,
     )

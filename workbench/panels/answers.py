@@ -195,7 +195,8 @@ class Answers(Mapping[str, pl.DataFrame]):
         return (
             f"{units.share(linked, device)} of device time is linked to an operator; "
             f"{units.share(modelled, shaped)} of what has recorded shapes has a FLOP and byte "
-            "model. The roofline is of the window, also while a range is selected."
+            "model. Activities count whole, by when they start. A click on a point shows the "
+            "longest of its activities on the timeline."
         )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from workbench.analysis import work
+from workbench.analysis.window import select
 from workbench.errors import unknown_name
 from workbench.panels.details import find
 from workbench.panels.table import NO_ROW
@@ -116,11 +118,27 @@ def gap(answers: Answers, row: int) -> tuple[list[int], dict[str, Any]]:
     return window, {"table": "activities", "rank": rank, "id": ended_by} if known else {}
 
 
+def longest_of_shape(answers: Answers, table: str, row: int) -> dict[str, Any]:
+    """Return the longest activity that a row of `roofline` stands for, as `selected` has it."""
+    keys = answers[table].row(row, named=True)
+    found = {"table": "activities", "rank": keys["rank"]}
+    options = answers.narrowed | {"device": keys["device"]}
+    for chosen in select(answers.source, rank=keys["rank"], **options):
+        ran = work.labelled(work.owned(chosen))
+        same = ran.filter(pl.col(k).eq_missing(pl.lit(keys[k])) for k in ("operator", "shapes"))
+        best = same.sort("dur_ns", descending=True)["id"]
+        if len(best):
+            return found | {"id": int(best[0])}
+    return {}
+
+
 def show_row(timeline: Timeline, answers: Answers, table: str, row: int) -> None:
     """Show on a timeline what a row of a table stands for: a step, a gap, or the longest event."""
     if table == "steps":
         timeline.window = step_window(answers, row)
     elif table == "idle":
         timeline.window, timeline.selected = gap(answers, row)
+    elif table in {"roofline", "recoverable"}:
+        timeline.selected = longest_of_shape(answers, table, row)
     else:
         timeline.selected = longest(answers, table, row)

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from workbench.panels.answers import Answers
     from workbench.panels.parts import Part
 
-CLICKABLE = ("kernels", "ops", "steps", "idle")
+CLICKABLE = ("kernels", "ops", "steps", "idle", "roofline", "recoverable")
 """Tables whose rows stand for something on the timeline."""
+PICKABLE = ("roofline",)
+"""Pictures whose marks stand for rows of their frame."""
 BREAKDOWN = Picture(frame="breakdown", name="breakdown", view="breakdown.bars", height=110)
 
 
@@ -44,6 +46,8 @@ class Panes:
         self.tabs.observe(lambda _: self._fill(), "selected_index")
         for name in CLICKABLE:
             self.tables[name].observe(self._clicked(name, on_row), "selected")
+        for name in PICKABLE:
+            self.figures[name].observe(self._picked(name), "picked")
 
     def show(self, answers: Answers) -> None:
         """Show other answers; tabs out of sight wait until they are opened."""
@@ -67,6 +71,13 @@ class Panes:
             if change["new"] not in (NO_ROW, self._marks[name]):
                 self._marks[name] = change["new"]
                 on_row(name, change["new"])
+
+        return act
+
+    def _picked(self, name: str) -> Callable[[Any], None]:
+        def act(change: Any) -> None:
+            if change["new"] != NO_ROW:
+                self.tables[name].selected = change["new"]
 
         return act
 

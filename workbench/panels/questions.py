@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from workbench.analysis import roofline as rooflines
 from workbench.analysis.breakdown import breakdown
 from workbench.analysis.collectives import collectives
+from workbench.analysis.coverage import coverage
 from workbench.analysis.groups import groups
 from workbench.analysis.idle import idle, idle_causes
 from workbench.analysis.kernels import kernels
@@ -18,6 +18,8 @@ from workbench.analysis.ops import ops
 from workbench.analysis.overlap import overlap
 from workbench.analysis.phases import phases
 from workbench.analysis.queue import queue_depth
+from workbench.analysis.recoverable import recoverable
+from workbench.analysis.roofline import roofline
 from workbench.analysis.steps import steps
 from workbench.analysis.summary import summary
 from workbench.analysis.waterfall import waterfall_mean
@@ -70,7 +72,8 @@ QUESTIONS: dict[str, Callable[[Answers], pl.DataFrame]] = {
     "collectives": lambda a: collectives(a.source, **a.narrowed),
     "memory_timeline": _memory,
     "memory_peak": lambda a: memory_peak(a.source, **_host(a)),
-    "roofline": lambda a: rooflines.roofline(a.source, ceilings=a.ceilings, **a.unranged),
-    "coverage": lambda a: rooflines.coverage(a.source, **a.unranged),
+    "roofline": lambda a: roofline(a.source, ceilings=a.ceilings, **a.narrowed),
+    "recoverable": lambda a: recoverable(a.source, ceilings=a.ceilings, **a.narrowed),
+    "coverage": lambda a: coverage(a.source, **a.narrowed),
 }
 """Those of an analysis have its name."""

@@ -202,6 +202,12 @@ TABS: Mapping[str, tuple[Part, ...]] = {
             said=lambda answers: answers.coverage,
         ),
         Rows(frame="roofline", columns=columns.ROOFLINE),
+        Rows(
+            frame="recoverable",
+            columns=columns.RECOVERABLE,
+            said="Device time above the roof, most first: a bound on what a better kernel could "
+            "win, not a promise. Time beside other work does not shorten the step.",
+        ),
     ),
 }
 """Tabs in their order, each with its parts from the top."""

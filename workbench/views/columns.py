@@ -62,9 +62,21 @@ ROOFLINE = (
     Column("share_of_device_time", "share of device time", "share"),
     Column("time_ns", "time", "time"),
     Column("calls", "calls", "count"),
-    Column("ratio_to_roof", "of its roof", "share", "reached / attainable FLOP/s"),
+    Column("ratio_to_roof", "of its roof", "share", "time its roofs allow / time it took"),
     Column("bound", "bound by"),
     Column("reason", "why unknown", "long", "why there is no ratio to the roof"),
+)
+RECOVERABLE = (
+    Column("operator", "operator"),
+    Column("shapes", "shapes", "long"),
+    _PLACE,
+    Column("recoverable_ns", "above its roof", "time", "time it took - time its roofs allow"),
+    Column("recoverable_share", "share of device time", "share", "of the device's busy time"),
+    Column("time_ns", "time", "time"),
+    Column("calls", "calls", "count"),
+    Column("ratio_to_roof", "of its roof", "share", "time its roofs allow / time it took"),
+    Column("bound", "bound by"),
+    Column("reason", "why unknown", "long", "why there is no ratio to the roof", spare=True),
 )
 CAUSES = (
     Column("cause", "cause", "cause", "what the device waited for"),

@@ -25,6 +25,21 @@ function bokeh(model) {       // once a page, whoever asks first
   return window.workbenchBokeh;
 }
 
+function watchClicks(model, views) {   // a mark whose source has a column `row` can be picked
+  const sources = new Set();
+  for (const view of views.roots) {
+    for (const part of view.model.references()) if (part.data instanceof Map) sources.add(part);
+  }
+  for (const source of sources) {
+    const rows = source.data.get("row");
+    if (!rows) continue;
+    source.selected.change.connect(() => {
+      const [first] = source.selected.indices;
+      if (first !== undefined) model.send({ type: "pick", row: Number(rows[first]) });
+    });
+  }
+}
+
 function theme() {
   const light = document.body.dataset.jpThemeLight;
   if (light !== undefined) return light === "true" ? "light" : "dark";
@@ -60,6 +75,7 @@ function render({ model, el }) {
     box.style.minHeight = "0";              // the picture itself holds its room from now on
     shown?.clear?.();
     shown = views;
+    watchClicks(model, views);
     box.dataset.busy = String(message.seq !== seq);
   };
   const onVersion = () => ask(true);

@@ -32,6 +32,8 @@ class Figure(anywidget.AnyWidget):
     _esm = (HERE / "figure.js").read_text("utf-8")
     _css = ".wb-figure { width: 100%; min-width: 320px; overflow: hidden; }"
     version = t.Int(0).tag(sync=True)
+    picked = t.Int(-1)
+    """Row of the frame whose mark was clicked, in pictures that know it (a column `row`)."""
     height = t.Int(100).tag(sync=True)
     """Room kept free in pixels until the picture is there, so that nothing jumps."""
 
@@ -82,6 +84,9 @@ class Figure(anywidget.AnyWidget):
     def _on_message(self, _: object, message: Mapping[str, Any], __: object = None) -> None:
         if message.get("type") == "bokehjs":
             self.send({"type": "bokehjs"}, [bokehjs()])
+        elif message.get("type") == "pick":
+            self.picked = -1  # the same mark can be clicked again
+            self.picked = int(message["row"])
         elif message.get("type") == "draw":
             item = self.item(str(message["theme"]), message["width"])
             self.send({"type": "item", "item": item} | {k: message.get(k) for k in ("view", "seq")})

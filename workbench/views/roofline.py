@@ -1,8 +1,9 @@
 """The roofline picture: what operators reach against what the device allows, on two log axes.
 
 Draws the frame of `analysis.roofline` and nothing else, so the frame is its text form. A point is
-one operator with its shapes: across, FLOPs per byte; up, FLOP/s reached; its area, its share of the
-device's time; its colour, its kind. Roofs are the peaks and bandwidths that the frame names.
+one operator with its shapes, or one group: across, FLOPs per byte; up, FLOP/s reached; its area,
+its share of the device's time; its colour, its kind. Roofs are the peaks and bandwidths that the
+frame names. A click on a point picks its row of the frame.
 """
 
 from __future__ import annotations
@@ -27,9 +28,27 @@ MARGIN = (85, 75)
 """Screen pixels that axes, title and tools take of the width and the height."""
 CROWD = 300
 """With more points than this, they are drawn fainter."""
-KINDS = ("matmul", "attention", "communication", "copy", "other")
+LEGEND = {
+    "matmul": ("matmul", 0),
+    "convolution": ("convolution", 1),
+    "attention": ("attention", 2),
+    "norm": ("norm, softmax", 4),
+    "softmax": ("norm, softmax", 4),
+    "elementwise": ("elementwise", 5),
+    "fused": ("elementwise", 5),
+    "optimizer": ("elementwise", 5),
+    "random": ("elementwise", 5),
+    "loss": ("reduction", 7),
+    "reduction": ("reduction", 7),
+    "pooling": ("reduction", 7),
+    "embedding": ("indexing", 8),
+    "indexing": ("indexing", 8),
+    "sort": ("indexing", 8),
+}
+"""What the legend calls a kind of work, and which of the theme's family colours it has."""
+REST = "other"
 TOOLTIPS = [
-    ("operator", "@operator"),
+    ("what", "@what"),
     ("shapes", "@shapes"),
     ("rank, device", "@place"),
     ("time", "@time (@share of device time, @calls calls)"),
@@ -39,7 +58,7 @@ TOOLTIPS = [
     ("bytes", "@moved"),
 ]
 _TEXT = {"text_font_size": "9pt", "text_baseline": "bottom", "backend": "bokeh"}
-NOTHING = "No operator in this window has both recorded shapes and a FLOP model."
+NOTHING = "No operator in this window has recorded shapes and a model with FLOPs."
 
 
 def points(frame: pl.DataFrame) -> pl.DataFrame:
@@ -47,23 +66,32 @@ def points(frame: pl.DataFrame) -> pl.DataFrame:
 
     Left out: rows without FLOPs, bytes or time; their share stands in the title.
     """
-    drawn = frame.filter((pl.col("flops_per_byte") > 0) & (pl.col("achieved_flops_per_s") > 0))
+    if "group" in frame.columns:
+        frame = frame.rename({"group": "operator"}).with_columns(shapes=pl.lit(None, pl.String))
+    drawn = frame.with_row_index("row").filter(_DRAWN)
     longest = pl.col("time_ns").max()
     grown = (pl.col("time_ns") / longest).sqrt() * (MAX_SIZE - MIN_SIZE) + MIN_SIZE
     drawn = drawn.with_columns(grown.alias("size")).sort("time_ns", descending=True)
     texts = pl.DataFrame([_texts(row) for row in drawn.iter_rows(named=True)], schema=_TEXTS)
+    legend = pl.col("kind").replace_strict(
+        {k: v for k, (v, _) in LEGEND.items()}, default=REST, return_dtype=pl.String
+    )
     return drawn.select(
         pl.col("flops_per_byte"),
         (pl.col("achieved_flops_per_s") / GIGA).alias("gflops_per_s"),
         "size",
-        "kind",
+        legend.alias("kind"),
+        pl.col("row").cast(pl.Int64),
     ).hstack(texts)
+
+
+_DRAWN = (pl.col("flops_per_byte") > 0) & (pl.col("achieved_flops_per_s") > 0)
 
 
 _TEXTS = pl.Schema(
     dict.fromkeys(
         (
-            "operator", "shapes", "place", "time", "share", "calls", "reached", "intensity",
+            "what", "shapes", "place", "time", "share", "calls", "reached", "intensity",
             "ratio", "bound", "memory_ratio", "precision", "moved",
         ),
         pl.String(),
@@ -74,8 +102,9 @@ _TEXTS = pl.Schema(
 def _texts(row: dict[str, Any]) -> dict[str, str]:
     place = (v if v is not None else "-" for v in (row["rank"], row["device"]))
     ratio = units.share(row["ratio_to_roof"], 1) if row["ratio_to_roof"] else row["reason"]
+    bound, memory_ratio = row.get("bound"), row.get("ratio_to_memory_roof")
     return {
-        "operator": row["operator"],
+        "what": row["operator"] or "no operator",
         "shapes": row["shapes"] or "-",
         "place": ", ".join(str(v) for v in place),
         "time": units.duration(row["time_ns"]),
@@ -84,8 +113,8 @@ def _texts(row: dict[str, Any]) -> dict[str, str]:
         "reached": units.decimal(row["achieved_flops_per_s"], "FLOP/s"),
         "intensity": f"{row['flops_per_byte']:.4g} FLOP/byte",
         "ratio": ratio or "-",
-        "bound": f"bound by {row['bound']}" if row["bound"] else "bound not known",
-        "memory_ratio": units.share(row["ratio_to_memory_roof"], 1),
+        "bound": f"bound by {bound}" if bound else "bound not known",
+        "memory_ratio": units.share(memory_ratio, 1),
         "precision": row["precision"] or "-",
         "moved": units.decimal(row["bytes"], "B"),
     }
@@ -102,7 +131,9 @@ def roofs(frame: pl.DataFrame) -> pl.DataFrame:
         (pl.col("peak_flops_per_s") / GIGA).alias("value"),
         "roof_source",
     )
-    names = ("memory_level", "level_bytes_per_s"), (None, "memory_bytes_per_s")
+    names: list[tuple[str | None, str]] = [(None, "memory_bytes_per_s")]
+    if "memory_level" in frame.columns:
+        names.insert(0, ("memory_level", "level_bytes_per_s"))
     slopes = [
         frame.select(
             pl.lit("bandwidth").alias("kind"),
@@ -143,7 +174,8 @@ def plot(
         return _sentence(look, width, height)
     lines = roofs(frame)
     x, y = _range(shown, lines)
-    drawn = [shown.filter(pl.col("kind") == kind) for kind in KINDS]
+    kinds = [*dict.fromkeys(name for name, _ in LEGEND.values()), REST]
+    drawn = [shown.filter(pl.col("kind") == kind) for kind in kinds]
     elements = [
         *_lines(lines, x, y, look),
         *(_points(part, look, crowded=shown.height > CROWD) for part in drawn if part.height),
@@ -169,9 +201,9 @@ def plot(
 
 def _title(frame: pl.DataFrame, shown: pl.DataFrame) -> str:
     """Say how much of the time the points stand for."""
-    is_drawn = (pl.col("flops_per_byte") > 0) & (pl.col("achieved_flops_per_s") > 0)
-    drawn, every = (int(f["time_ns"].sum()) for f in (frame.filter(is_drawn), frame))
-    noun = "operator shape" if shown.height == 1 else "operator shapes"
+    drawn, every = (int(f["time_ns"].sum()) for f in (frame.filter(_DRAWN), frame))
+    noun = "group" if "group" in frame.columns else "operator shape"
+    noun += "" if shown.height == 1 else "s"
     return f"Roofline: {shown.height} {noun}, {units.share(drawn, every)} of the time"
 
 
@@ -210,15 +242,16 @@ def _points(part: pl.DataFrame, look: Theme, *, crowded: bool) -> hv.Points:
         alpha=0.45 if crowded else 0.75,
         line_color=look.background,
         line_width=0.5,
-        tools=["hover"],
+        tools=["hover", "tap"],
         hover_tooltips=TOOLTIPS,
+        nonselection_alpha=0.25,
         backend="bokeh",
     )
 
 
 def _colour(kind: str, look: Theme) -> str:
-    named = {"matmul": "compute", "attention": "step", "other": "other"}
-    return look.of(named.get(kind, kind))
+    numbers = dict(LEGEND.values())
+    return look.families[numbers[kind]] if kind in numbers else look.of(REST)
 
 
 def _labels(
