@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 GEMM = "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT"
 ADAMW = (
@@ -33,22 +32,13 @@ class Operation:
     ns: int
     node: str
     backward: tuple[tuple[str, str, int], ...]
+    """Operator (with which of several calls it is, in parentheses), kernel and duration."""
     matrix: bool = False
-
-    def shapes(self, tokens: int, hidden: int) -> dict[str, Any]:
-        """Return the recorded inputs: an activation, and a weight where there is one."""
-        dims = [[tokens, hidden], [hidden, hidden]] if self.matrix else [[tokens, hidden]]
-        return {
-            "Concrete Inputs": [""] * len(dims),
-            "Input type": ["c10::BFloat16"] * len(dims),
-            "Input Strides": [[columns, 1] for _, columns in dims],
-            "Input Dims": dims,
-        }
 
 
 def _linear(ns: int) -> Operation:
     """Return a matrix multiplication whose backward is two more of the same length."""
-    backward = (("aten::mm", GEMM, ns), ("aten::mm", GEMM, ns))
+    backward = (("aten::mm (input)", GEMM, ns), ("aten::mm (weight)", GEMM, ns))
     return Operation("aten::linear", "aten::mm", GEMM, ns, "MmBackward0", backward, matrix=True)
 
 

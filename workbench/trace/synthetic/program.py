@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from workbench.trace.synthetic import layers
+from workbench.trace.synthetic.inputs import Sizes
 from workbench.trace.synthetic.planting import plant_gaps
 from workbench.trace.synthetic.recorder import AUTOGRAD, CALL_NS, MAIN, Recorder
 
@@ -46,7 +47,9 @@ class Program:
         self.spec = spec
         self.rank = rank
         weights = spec.layers * layers.MATRICES * spec.hidden**2
-        self.recorder = Recorder(rank * spec.rank_skew_ns, KEPT * weights * BYTES_PER_ELEMENT)
+        sizes = Sizes(spec.tokens, spec.hidden, spec.layers)
+        kept = KEPT * weights * BYTES_PER_ELEMENT
+        self.recorder = Recorder(rank * spec.rank_skew_ns, kept, sizes)
         self.random = random.Random(f"{spec.seed}/{rank}")  # noqa: S311
         self.steps: list[HostEvent] = []
         self.seq = 0
@@ -127,13 +130,8 @@ class Program:
         for _ in range(self.spec.layers):
             for operation in layers.LAYER:
                 sequence = {"Sequence number": self._sequence, "Fwd thread id": 0}
-                shapes = operation.shapes(self.spec.tokens, self.spec.hidden)
-                outer = (
-                    self.recorder.op(operation.outer, **shapes)
-                    if operation.outer
-                    else nullcontext()
-                )
-                with outer, self.recorder.op(operation.inner, **sequence, **shapes) as event:
+                outer = self.recorder.op(operation.outer) if operation.outer else nullcontext()
+                with outer, self.recorder.op(operation.inner, **sequence) as event:
                     self.allocate(1)
                     self.recorder.launch(operation.kernel, COMPUTE, self.jittered(operation.ns))
                 self._forward.append((operation, event, self._sequence))
@@ -164,7 +162,7 @@ class Program:
         with recorder.op(name, **args), recorder.op(operation.node, **args) as event:
             recorder.flows.append((forward, event))
             for op, kernel, ns in operation.backward:
-                with recorder.op(op, **operation.shapes(self.spec.tokens, self.spec.hidden)):
+                with recorder.op(op):
                     recorder.launch(kernel, COMPUTE, self.jittered(ns))
             self.allocate(-1)
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from workbench.trace.synthetic.inputs import Sizes, recorded
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -115,7 +117,8 @@ class _Thread:
 class Recorder:
     """Collects the schedule of one rank."""
 
-    def __init__(self, start: int, allocated: int = 0) -> None:
+    def __init__(self, start: int, allocated: int, sizes: Sizes) -> None:
+        self.sizes = sizes
         self.host: list[HostEvent] = []
         self.calls: list[Call] = []
         self.activities: list[Activity] = []
@@ -180,8 +183,12 @@ class Recorder:
 
     @contextmanager
     def op(self, name: str, **args: Any) -> Iterator[HostEvent]:
-        """Hold an operator open, with the host time that it costs."""
-        with self.event("cpu_op", name, "operator", **args) as event:
+        """Hold an operator open, with its inputs and the host time that it costs.
+
+        What stands in parentheses behind a name tells calls of one operator apart.
+        """
+        args |= recorded(name, self.sizes)
+        with self.event("cpu_op", name.partition(" (")[0], "operator", **args) as event:
             self.advance(OPEN_NS)
             yield event
             self.advance(CLOSE_NS)
