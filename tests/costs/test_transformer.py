@@ -1,6 +1,10 @@
 import pytest
 
-from workbench.costs.conventions import CONVENTIONS, Convention, convention
+from workbench.costs.model_conventions import (
+    MODEL_CONVENTIONS,
+    ModelConvention,
+    model_convention,
+)
 from workbench.costs.transformer import (
     Experts,
     Latent,
@@ -110,7 +114,7 @@ def test_conventions_by_hand(name, per_token):
 
 def test_every_convention_has_a_hand_made_answer_above():
     cases = test_conventions_by_hand.pytestmark[0].args[1]
-    assert {name for name, _ in cases} == set(CONVENTIONS)
+    assert {name for name, _ in cases} == set(MODEL_CONVENTIONS)
 
 
 def test_tied_embeddings_multiply():
@@ -157,14 +161,14 @@ def test_latent_attention_and_predicted_tokens_by_hand():
 
 
 def test_a_convention_says_itself_and_an_unknown_one_the_nearest():
-    assert str(convention("default")) == (
+    assert str(model_convention("default")) == (
         "default: weights by products, attention causal half, vocabulary counted"
     )
-    assert str(convention("6P")) == "6P: weights by parameters, attention not counted"
-    own = Convention(name="mine", weights="products", attention="none")
-    assert convention(own) is own
+    assert str(model_convention("6P")) == "6P: weights by parameters, attention not counted"
+    own = ModelConvention(name="mine", weights="products", attention="none")
+    assert model_convention(own) is own
     with pytest.raises(UsageError, match="megatron"):
-        convention("megatorn")
+        model_convention("megatorn")
 
 
 def test_shapes_that_cannot_be():

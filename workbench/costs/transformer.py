@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from workbench.costs.conventions import Convention, convention
+from workbench.costs.model_conventions import ModelConvention, model_convention
 from workbench.errors import UsageError
 
 TRAINING = 3
@@ -101,14 +101,16 @@ class _Weights:
         return self.projections + self.feed_forward + self.router
 
 
-def forward(config: TransformerConfig, rules: Convention | str = "default") -> dict[str, float]:
+def forward(
+    config: TransformerConfig, rules: ModelConvention | str = "default"
+) -> dict[str, float]:
     """Return FLOPs of the forward for one token, by part; the parts depend on the convention.
 
     By products: `projections`, `feed_forward`, `router`, `output` (2hV), `prediction` (multi-token
     prediction) and `attention`; by parameters: `parameters` (2P, those that a token uses) and
     `attention`. What a convention leaves out is 0.
     """
-    rules = convention(rules)
+    rules = model_convention(rules)
     parts = {"attention": _attention(config, rules)}
     if rules.weights != "products":
         counted = parameters(config, active=True)
@@ -132,7 +134,9 @@ def forward(config: TransformerConfig, rules: Convention | str = "default") -> d
     } | parts
 
 
-def model_flops_per_token(config: TransformerConfig, rules: Convention | str = "default") -> float:
+def model_flops_per_token(
+    config: TransformerConfig, rules: ModelConvention | str = "default"
+) -> float:
     """Return the model FLOPs of training for one token: 3 x the forward, no recomputation.
 
     Llama-3 8B at 8192 tokens, default: 45.0 GFLOP of products and 6.4 of causal attention.
@@ -142,7 +146,7 @@ def model_flops_per_token(config: TransformerConfig, rules: Convention | str = "
 
 def hardware_flops_per_token(
     config: TransformerConfig,
-    rules: Convention | str = "default",
+    rules: ModelConvention | str = "default",
     *,
     recompute: Recompute = "none",
     flash: bool = True,
@@ -186,7 +190,7 @@ def _embeddings(config: TransformerConfig) -> int:
     return positions + (0 if config.tied_embeddings else config.hidden * config.vocab)
 
 
-def _attention(config: TransformerConfig, rules: Convention) -> float:
+def _attention(config: TransformerConfig, rules: ModelConvention) -> float:
     """Return 2 a (d_qk + d_v) for each key that a token is held against, over all layers."""
     keys = {"full": config.seq_len, "causal": config.seq_len / 2, "none": 0}[rules.attention]
     latent = config.latent

@@ -1,6 +1,7 @@
 """What counts as a model's FLOPs: named conventions, since tools and papers differ by up to 2 x.
 
-MFU and TFLOPS of two sources compare only under one convention; tokens a second always do.
+MFU and TFLOPS of two sources compare only under one convention; tokens a second always do. Those of
+operators, from recorded shapes, are `costs.cost.CONVENTIONS`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Attention = Literal["causal", "full", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Convention:
+class ModelConvention:
     """Which parts of a transformer count, and how."""
 
     name: str
@@ -38,60 +39,60 @@ class Convention:
         return f"{self.name}: {', '.join(parts)}"
 
 
-CONVENTIONS: dict[str, Convention] = {
+MODEL_CONVENTIONS: dict[str, ModelConvention] = {
     c.name: c
     for c in (
-        Convention(
+        ModelConvention(
             name="default",
             weights="products",
             attention="causal",
             source="every matrix product that training needs, once",
         ),
-        Convention(
+        ModelConvention(
             name="full_attention",
             weights="products",
             attention="full",
             source="the default, with the masked half of the scores",
         ),
-        Convention(
+        ModelConvention(
             name="without_vocabulary",
             weights="products",
             attention="causal",
             vocabulary=False,
             source="the default, with the layers alone",
         ),
-        Convention(
+        ModelConvention(
             name="6P",
             weights="parameters",
             attention="none",
             source="Kaplan et al., arXiv 2001.08361, section 2.1, with all parameters",
         ),
-        Convention(
+        ModelConvention(
             name="llm-foundry",
             weights="parameters",
             attention="full",
             source="mosaicml/llm-foundry scripts/train/benchmarking: 3 (2 P s + 4 L h s^2)",
         ),
-        Convention(
+        ModelConvention(
             name="ml-engineering",
             weights="parameters",
             attention="causal",
             source="stas00/ml-engineering, training performance: 6 P and causal attention",
         ),
-        Convention(
+        ModelConvention(
             name="torchtitan",
             weights="parameters without embeddings",
             attention="full",
             source="pytorch/torchtitan: 6 (P - embeddings, unless tied) + 6 L a (d_qk + d_v) s",
         ),
-        Convention(
+        ModelConvention(
             name="megatron",
             weights="products",
             attention="causal",
             router=False,
             source="NVIDIA/Megatron-LM num_floating_point_operations, from 2025 on",
         ),
-        Convention(
+        ModelConvention(
             name="megatron_full",
             weights="products",
             attention="full",
@@ -102,10 +103,10 @@ CONVENTIONS: dict[str, Convention] = {
 }
 
 
-def convention(wanted: Convention | str) -> Convention:
+def model_convention(wanted: ModelConvention | str) -> ModelConvention:
     """Return a convention by name, or the one given; an unknown name raises with the nearest."""
-    if isinstance(wanted, Convention):
+    if isinstance(wanted, ModelConvention):
         return wanted
-    if wanted not in CONVENTIONS:
-        raise unknown_name("convention", wanted, CONVENTIONS)
-    return CONVENTIONS[wanted]
+    if wanted not in MODEL_CONVENTIONS:
+        raise unknown_name("convention", wanted, MODEL_CONVENTIONS)
+    return MODEL_CONVENTIONS[wanted]
