@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from workbench.analysis.copies import copies
     from workbench.analysis.data_wait import input_wait
     from workbench.analysis.definitions import definitions
+    from workbench.analysis.energy import energy
     from workbench.analysis.fragmentation import fragmentation
     from workbench.analysis.frames import frames
     from workbench.analysis.garbage import gc
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.analysis.memory import memory
     from workbench.analysis.memory_peak import memory_peak
     from workbench.analysis.memory_timeline import memory_timeline
+    from workbench.analysis.mfu import mfu
     from workbench.analysis.modules import modules
     from workbench.analysis.op_tree import op_tree
     from workbench.analysis.ops import ops
@@ -68,6 +70,7 @@ _HOME = {
     "copies": "workbench.analysis.copies",
     "definitions": "workbench.analysis.definitions",
     "delays": "workbench.analysis.launches",
+    "energy": "workbench.analysis.energy",
     "exposed": "workbench.analysis.overlap",
     "fragmentation": "workbench.analysis.fragmentation",
     "frames": "workbench.analysis.frames",
@@ -81,6 +84,7 @@ _HOME = {
     "memory": "workbench.analysis.memory",
     "memory_peak": "workbench.analysis.memory_peak",
     "memory_timeline": "workbench.analysis.memory_timeline",
+    "mfu": "workbench.analysis.mfu",
     "modules": "workbench.analysis.modules",
     "open": "workbench.trace.open:open_source",
     "op_tree": "workbench.analysis.op_tree",
@@ -120,6 +124,7 @@ __all__ = [
     "copies",
     "definitions",
     "delays",
+    "energy",
     "exposed",
     "fragmentation",
     "frames",
@@ -133,6 +138,7 @@ __all__ = [
     "memory",
     "memory_peak",
     "memory_timeline",
+    "mfu",
     "modules",
     "op_tree",
     "open",

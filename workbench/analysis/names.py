@@ -41,6 +41,8 @@ ANALYSES = {
     "allocator_causes": "workbench.analysis.allocator",
     "fragmentation": "workbench.analysis.fragmentation",
     "roofline": "workbench.analysis.roofline",
+    "mfu": "workbench.analysis.mfu",
+    "energy": "workbench.analysis.energy",
     "definitions": "workbench.analysis.definitions",
 }
 FUNCTIONS = {"input": "input_wait"}
