@@ -57,6 +57,7 @@ def test_a_multiply_add_is_two_flops():
 
 
 def test_the_form_of_a_card_has_its_own_peak_and_an_unknown_one_none():
+    # K48
     pcie = only(mfu(made(device="NVIDIA H100 PCIe")))
     assert pcie["mfu"] == pytest.approx(480 / 756)
     unknown = only(mfu(made(device="NVIDIA H100 80GB HBM9")))

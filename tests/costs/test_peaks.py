@@ -29,6 +29,13 @@ def test_a_mix_is_held_each_at_its_own_peak():
     assert found.precision == "bf16 75.0%, fp32 25.0%"
 
 
+def test_a_trifle_of_unknown_precision_does_not_hide_a_mix():
+    # 60 / 100 + 39.5 / 50 = 1.39 s at peak for the 99.5 FLOP that are known
+    found = peak_of({"bf16": 60.0, "fp32": 39.5, AMBIGUOUS: 0.5}, ROOFS)
+    assert found.flops_per_s == pytest.approx(99.5 / 1.39)
+    assert peak_of({"bf16": 60.0, "fp32": 38.0, AMBIGUOUS: 2.0}, ROOFS).flops_per_s is None
+
+
 def test_what_is_not_known_leaves_the_peak_null_with_the_reason():
     assert peak_of({AMBIGUOUS: 10.0}, ROOFS).reason == (
         "the kernels' names do not tell fp32 from TF32"

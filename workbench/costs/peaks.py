@@ -8,7 +8,7 @@ harmonic mean, weighted by FLOPs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.costs.precision import AMBIGUOUS
 from workbench.costs.roofs import Roofs
@@ -34,7 +34,7 @@ def peak_of(flops: Mapping[str, float], roofs: Roofs | str) -> Peak:
     """Return the peak of matrix products whose FLOPs are given by precision.
 
     3/4 of the FLOPs in bf16 at 100 FLOP/s and 1/4 in fp32 at 50: 1 / (0.75/100 + 0.25/50) = 80.
-    Null when the precision of 1 % or more is not known, or has no peak.
+    Null when the precision of more than 1 % is not known, or has no peak; less is left out.
     """
     whole = sum(flops.values())
     if not whole:
@@ -48,15 +48,16 @@ def peak_of(flops: Mapping[str, float], roofs: Roofs | str) -> Peak:
     if isinstance(roofs, str):
         return Peak(precision=label, rule=rule, reason=roofs)
     peaks = {p: None if p == AMBIGUOUS else roofs.peak(p, "matrix") for p in held}
-    known = Peak(precision=label, rule=rule, source=roofs.source)
-    for precision, peak in peaks.items():
-        if peak is None and precision == AMBIGUOUS:
-            return _without(known, "the kernels' names do not tell fp32 from TF32")
-        if peak is None:
-            return _without(known, f"no peak of {precision} (matrix) in {roofs.source}")
-    slowest = sum(n / peak for p, n in held.items() if (peak := peaks[p]))
-    return Peak(whole / slowest, label, rule, roofs.source)
+    found = Peak(precision=label, rule=rule, source=roofs.source)
+    missing = [p for p, peak in peaks.items() if not peak]
+    if sum(held[p] for p in missing) > (1 - ONE) * whole:
+        return replace(found, reason=_why(missing[0], roofs))
+    at_peak = {p: n / peak for p, n in held.items() if (peak := peaks[p])}
+    done = sum(held[p] for p in at_peak)
+    return replace(found, flops_per_s=done / sum(at_peak.values()))
 
 
-def _without(known: Peak, reason: str) -> Peak:
-    return Peak(None, known.precision, known.rule, known.source, reason)
+def _why(precision: str, roofs: Roofs) -> str:
+    if precision == AMBIGUOUS:
+        return "the kernels' names do not tell fp32 from TF32"
+    return f"no peak of {precision} (matrix) in {roofs.source}"
