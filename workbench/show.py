@@ -109,6 +109,8 @@ def _power(source: Source) -> object:
     return recorded(source.ranks[0].meta.path.parent)
 
 
+_NOTED = ("convention", "numerator", "peak", "method", "clock")
+"""Sentences that an analysis puts beside its rows, by name."""
 _BESIDE: dict[str, Callable[[Source], object]] = {
     "ceilings": _ceilings,
     "overhead": _overhead,
@@ -141,7 +143,8 @@ def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
         covered = importlib.import_module(ANALYSES[name]).coverage(source, **options)
         meta["coverage"] = covered.to_dicts()
     if name in ANALYSES:
-        meta |= getattr(importlib.import_module(ANALYSES[name]), "BESIDE", {})
+        beside = getattr(importlib.import_module(ANALYSES[name]), "beside", None)
+        meta |= beside(source, **options) if beside else {}
         lacking = needs.unmet(source, needs.of(ANALYSES[name]))
         meta["reason"] = "; ".join(str(r) for r in (meta["reason"], *lacking) if r) or None
     return meta
@@ -150,7 +153,7 @@ def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
 def brief(meta: dict[str, Any]) -> dict[str, Any]:
     """Return what of it a person needs beside a printed table."""
     notes = {"window": meta["window"], "reason": meta["reason"]}
-    notes |= {n: meta[n] for n in ("numerator", "peak", "method", "clock") if n in meta}
+    notes |= {n: meta[n] for n in _NOTED if n in meta}
     if "generated" in meta["producer"]:
         notes["generated"] = f"{meta['producer']['generated']}; no recording of a real device"
     if meta["truncated"]:

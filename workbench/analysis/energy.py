@@ -49,12 +49,11 @@ WHOLE, IDLE, OTHER = "step", "idle", "other"
 """Parts beside the families: all of a step, no activity, activities in no family."""
 FEWEST = 2
 """Samples within the steps, below which power there is not known."""
-BESIDE = {
-    "method": "power interpolated between samples and integrated over each step; divided among "
-    "families by their share of device time, idle time at the step's mean power",
-    "clock": "samples carry Unix time, as the trace does when its profiler wrote an absolute base",
-}
-"""What stands beside the rows."""
+METHOD = (
+    "power interpolated between samples and integrated over each step; divided among families by "
+    "their share of device time, idle time at the step's mean power"
+)
+CLOCK = "samples carry Unix time, as the trace does when its profiler wrote an absolute base"
 
 
 def energy(
@@ -85,6 +84,11 @@ def energy(
     chosen = select(source, step=step, rank=rank, device=device)
     rows = [row for part in chosen for row in _device(part, power, work)]
     return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def beside(_: Source, **_options: object) -> dict[str, str]:
+    """Return what stands beside the rows: the method, and how the clocks are held together."""
+    return {"method": METHOD, "clock": CLOCK}
 
 
 def _device(

@@ -42,8 +42,9 @@ def is_linked(chosen: Selection, steps: pl.Series) -> bool:
 
 def prices(trace: Trace) -> pl.DataFrame:
     """Return `op unit precision model_flops hardware_flops` for operators with counted FLOPs."""
-    priced = models.operators(trace).rename({"flops": "hardware_flops"})
-    model = models.operators(trace, convention=MODEL_FLOPS).select("op", model_flops="flops")
+    every = models.prices(trace.ops)
+    priced = models.counted(trace.ops, every, "default").rename({"flops": "hardware_flops"})
+    model = models.counted(trace.ops, every, MODEL_FLOPS).select("op", model_flops="flops")
     found = priced.drop_nulls("hardware_flops").join(model, on="op", how="left")
     return found.select("op", "unit", "precision", "model_flops", "hardware_flops")
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from workbench.analysis.coverage import coverage
 from workbench.analysis.matrix_work import is_linked, matrix_work, prices, whole_steps
-from workbench.analysis.roofline import coverage
 from workbench.analysis.step_times import NONE_WHOLE
 from workbench.analysis.window import Selection, select
 from workbench.costs.model_conventions import ModelConvention, model_convention
@@ -52,12 +52,11 @@ SCHEMA: dict[str, pl.DataType] = {
     "convention": pl.String(),
     "reason": pl.String(),
 }
-BESIDE = {
-    "numerator": "FLOPs of matrix products by recorded shapes, without recomputation (hfu: with "
-    "it); 2 per multiply-add, no biases, causal attention by its unmasked half",
-    "peak": "dense; of a data sheet at the boost clock",
-}
-"""What stands beside the rows."""
+NUMERATOR = (
+    "FLOPs of matrix products by recorded shapes, without recomputation (hfu: with it); "
+    "2 per multiply-add, no biases, causal attention by its unmasked half"
+)
+PEAK = "dense; of a data sheet at the boost clock"
 UNPRICED = "no operator with recorded shapes has a FLOP model"
 UNLINKED = "no activity of the steps is tied to the operator that launched it"
 SHARED = "its rank works on several devices, and how a step is divided is not known"
@@ -109,6 +108,15 @@ def mfu(
     if len(parts) > 1:
         rows.append(_row(parts, known, rules, work))
     return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def beside(_: Source, *, convention: str = "default", **_options: object) -> dict[str, str]:
+    """Return what stands beside the rows: numerator, convention of `mfu_by_config`, and peak."""
+    return {
+        "numerator": NUMERATOR,
+        "convention": str(model_convention(convention)),
+        "peak": PEAK,
+    }
 
 
 @dataclass(frozen=True)
