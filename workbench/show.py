@@ -133,15 +133,12 @@ def _window(name: str) -> str:
 
 
 def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
-    """Return what stands beside a name's rows: the source, the window, coverage for a roofline."""
+    """Return what stands beside a name's rows: the source, the window, and what its module adds."""
     options = choice.given()
     window = options.get("window", _window(name))
     meta: dict[str, Any] = summary.meta(
         source, window=window, rank=choice.rank, device=choice.device
     )
-    if name == "roofline":
-        covered = importlib.import_module(ANALYSES[name]).coverage(source, **options)
-        meta["coverage"] = covered.to_dicts()
     if name in ANALYSES:
         beside = getattr(importlib.import_module(ANALYSES[name]), "beside", None)
         meta |= beside(source, **options) if beside else {}
