@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from workbench.analysis.coverage import coverage
     from workbench.analysis.data_wait import input_wait
     from workbench.analysis.definitions import definitions
+    from workbench.analysis.energy import energy
     from workbench.analysis.fragmentation import fragmentation
     from workbench.analysis.frames import frames
     from workbench.analysis.garbage import gc
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from workbench.analysis.memory import memory
     from workbench.analysis.memory_peak import memory_peak
     from workbench.analysis.memory_timeline import memory_timeline
+    from workbench.analysis.mfu import mfu
     from workbench.analysis.modules import modules
     from workbench.analysis.op_tree import op_tree
     from workbench.analysis.ops import ops
@@ -71,6 +73,7 @@ _HOME = {
     "coverage": "workbench.analysis.coverage",
     "definitions": "workbench.analysis.definitions",
     "delays": "workbench.analysis.launches",
+    "energy": "workbench.analysis.energy",
     "exposed": "workbench.analysis.overlap",
     "fragmentation": "workbench.analysis.fragmentation",
     "frames": "workbench.analysis.frames",
@@ -84,6 +87,7 @@ _HOME = {
     "memory": "workbench.analysis.memory",
     "memory_peak": "workbench.analysis.memory_peak",
     "memory_timeline": "workbench.analysis.memory_timeline",
+    "mfu": "workbench.analysis.mfu",
     "modules": "workbench.analysis.modules",
     "open": "workbench.trace.open:open_source",
     "op_tree": "workbench.analysis.op_tree",
@@ -125,6 +129,7 @@ __all__ = [
     "coverage",
     "definitions",
     "delays",
+    "energy",
     "exposed",
     "fragmentation",
     "frames",
@@ -138,6 +143,7 @@ __all__ = [
     "memory",
     "memory_peak",
     "memory_timeline",
+    "mfu",
     "modules",
     "op_tree",
     "open",

@@ -26,6 +26,7 @@ _FLAGS = {
     "rank": "--rank",
     "device": "--device",
     "by": "--by",
+    "convention": "--convention",
 }
 
 
@@ -39,6 +40,8 @@ class Choice:
     device: int | None = None
     by: tuple[str, ...] | None = None
     """Columns to group by."""
+    convention: str | None = None
+    """Name of a way to count FLOPs."""
 
     def given(self) -> dict[str, Any]:
         """Return the options that were given."""
@@ -94,7 +97,26 @@ def _overhead(source: Source) -> object:
     return recorded(source.ranks[0].meta.path.parent)
 
 
-_BESIDE: dict[str, Callable[[Source], object]] = {"ceilings": _ceilings, "overhead": _overhead}
+def _work(source: Source) -> object:
+    from workbench.costs.step_work import recorded
+
+    return recorded(source)
+
+
+def _power(source: Source) -> object:
+    from workbench.capture.power import recorded
+
+    return recorded(source.ranks[0].meta.path.parent)
+
+
+_NOTED = ("convention", "numerator", "peak", "method", "clock")
+"""Sentences that an analysis puts beside its rows, by name."""
+_BESIDE: dict[str, Callable[[Source], object]] = {
+    "ceilings": _ceilings,
+    "overhead": _overhead,
+    "work": _work,
+    "power": _power,
+}
 """What some analyses take besides the source, and where it is found."""
 
 
@@ -128,6 +150,7 @@ def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
 def brief(meta: dict[str, Any]) -> dict[str, Any]:
     """Return what of it a person needs beside a printed table."""
     notes = {"window": meta["window"], "reason": meta["reason"]}
+    notes |= {n: meta[n] for n in _NOTED if n in meta}
     if "generated" in meta["producer"]:
         notes["generated"] = f"{meta['producer']['generated']}; no recording of a real device"
     if meta["truncated"]:
@@ -142,7 +165,7 @@ def brief(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(source: Source, table: str, choice: Choice) -> pl.DataFrame:
-    for option in ("window", "step", "by"):
+    for option in ("window", "step", "by", "convention"):
         if option in choice.given():
             raise UsageError(f"The table {table} does not take {_FLAGS[option]}; leave it out.")
     found = source.table(table) if isinstance(source, Job) else getattr(source.ranks[0], table)

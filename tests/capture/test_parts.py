@@ -94,6 +94,7 @@ def test_nvml_converts_units_and_leaves_out_what_a_gpu_lacks():
             "temperature_c": None,
             "core_clock_mhz": 1980,
             "memory_clock_mhz": 2619,
+            "uuid": None,
         }
     ]
 

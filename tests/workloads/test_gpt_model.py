@@ -95,4 +95,6 @@ def test_accumulation_averages_micro_batches_into_one_optimiser_step():
     training.optimizer.register_step_post_hook(lambda *a: calls.append(1))
     training.step()
     assert len(calls) == 1
-    assert training.facts()["tokens_per_step_and_rank"] == 2 * 128 * 3
+    facts = training.facts()
+    assert facts["samples_per_step_and_rank"] == 2 * 3
+    assert facts["tokens_per_step_and_rank"] == 2 * 128 * 3

@@ -43,6 +43,8 @@ ANALYSES = {
     "roofline": "workbench.analysis.roofline",
     "recoverable": "workbench.analysis.recoverable",
     "coverage": "workbench.analysis.coverage",
+    "mfu": "workbench.analysis.mfu",
+    "energy": "workbench.analysis.energy",
     "definitions": "workbench.analysis.definitions",
 }
 FUNCTIONS = {"input": "input_wait"}

@@ -25,7 +25,9 @@ COLUMNS = (
     "temperature_c",
     "core_clock_mhz",
     "memory_clock_mhz",
+    "uuid",
 )
+"""`uuid` ties a GPU to the device of that number in the run, which may see only some of them."""
 _INTERVAL_S = 0.5
 _JOIN_S = 5.0
 _W_PER_MW = 1e-3
@@ -64,6 +66,7 @@ class Nvml:
         library.nvmlInit()
         count = library.nvmlDeviceGetCount()
         self.handles = [library.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        self.uuids = [self._uuid(handle) for handle in self.handles]
 
     @classmethod
     def open(cls) -> Nvml | None:
@@ -107,7 +110,12 @@ class Nvml:
             ),
             "core_clock_mhz": ask(lambda: lib.nvmlDeviceGetClockInfo(handle, lib.NVML_CLOCK_SM)),
             "memory_clock_mhz": ask(lambda: lib.nvmlDeviceGetClockInfo(handle, lib.NVML_CLOCK_MEM)),
+            "uuid": self.uuids[index],
         }
+
+    def _uuid(self, handle: Any) -> str | None:
+        found = self._ask(lambda: self.library.nvmlDeviceGetUUID(handle))
+        return None if found is None else _text(found)
 
     @staticmethod
     def _ask(question: Callable[[], Any]) -> Any:

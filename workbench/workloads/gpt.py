@@ -58,6 +58,21 @@ class GptSpec:
         """Width of one head."""
         return self.hidden // self.heads
 
+    def transformer(self) -> dict[str, int | bool]:
+        """Return the shape by the field names of `costs.transformer.TransformerConfig`."""
+        return {
+            "layers": self.layers,
+            "hidden": self.hidden,
+            "ffn_hidden": self.ffn,
+            "heads": self.heads,
+            "kv_heads": self.kv_heads,
+            "head_dim": self.head_dim,
+            "vocab": self.vocab,
+            "seq_len": self.seq,
+            "gated_mlp": True,
+            "tied_embeddings": self.tied_embeddings,
+        }
+
 
 PRESETS = {
     "tiny": GptSpec(),

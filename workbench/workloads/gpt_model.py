@@ -182,11 +182,19 @@ class Training:
             logits = self.model(tokens[:, :-1])
             return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 
-    def facts(self) -> dict[str, int]:
-        """Return what the run folder should know: parameters, and tokens of a step on one rank."""
+    def facts(self) -> dict[str, Any]:
+        """Return what the run folder should know: parameters, shape, and a step's work on a rank.
+
+        A sample is one sequence. `transformer` has the fields of `costs.transformer`.
+        """
         spec = self.spec
-        tokens = spec.batch * spec.seq * spec.accumulate
-        return {"parameters": self.parameters, "tokens_per_step_and_rank": tokens}
+        samples = spec.batch * spec.accumulate
+        return {
+            "parameters": self.parameters,
+            "samples_per_step_and_rank": samples,
+            "tokens_per_step_and_rank": samples * spec.seq,
+            "transformer": spec.transformer(),
+        }
 
     def _gradients(self, *, synchronise: bool) -> AbstractContextManager[Any]:
         if isinstance(self.model, nn.parallel.DistributedDataParallel) and not synchronise:
