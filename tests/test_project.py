@@ -43,6 +43,8 @@ PUBLIC_NAMES = {
     "collectives",
     "compare",
     "copies",
+    "counter_roofline",
+    "counters",
     "definitions",
     "delays",
     "exposed",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from workbench.analysis.collectives import collectives
     from workbench.analysis.compare import compare
     from workbench.analysis.copies import copies
+    from workbench.analysis.counter_roofline import counter_roofline
+    from workbench.analysis.counters import counters
     from workbench.analysis.data_wait import input_wait
     from workbench.analysis.definitions import definitions
     from workbench.analysis.fragmentation import fragmentation
@@ -66,6 +68,8 @@ _HOME = {
     "collectives": "workbench.analysis.collectives",
     "compare": "workbench.analysis.compare",
     "copies": "workbench.analysis.copies",
+    "counter_roofline": "workbench.analysis.counter_roofline",
+    "counters": "workbench.analysis.counters",
     "definitions": "workbench.analysis.definitions",
     "delays": "workbench.analysis.launches",
     "exposed": "workbench.analysis.overlap",
@@ -118,6 +122,8 @@ __all__ = [
     "collectives",
     "compare",
     "copies",
+    "counter_roofline",
+    "counters",
     "definitions",
     "delays",
     "exposed",

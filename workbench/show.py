@@ -17,7 +17,7 @@ from workbench.analysis import needs, summary
 from workbench.analysis.names import ANALYSES, FUNCTIONS
 from workbench.errors import UsageError, unknown_name
 from workbench.trace import schema
-from workbench.trace.core import Job, Source
+from workbench.trace.core import Job, Source, Trace
 
 TABLE = "table:"
 _FLAGS = {
@@ -26,6 +26,7 @@ _FLAGS = {
     "rank": "--rank",
     "device": "--device",
     "by": "--by",
+    "counters": "--counters",
 }
 
 
@@ -39,6 +40,8 @@ class Choice:
     device: int | None = None
     by: tuple[str, ...] | None = None
     """Columns to group by."""
+    counters: Trace | None = None
+    """Hardware counters to lay beside the source."""
 
     def given(self) -> dict[str, Any]:
         """Return the options that were given."""
@@ -120,8 +123,14 @@ def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
     if name == "roofline":
         covered = importlib.import_module(ANALYSES[name]).coverage(source, **options)
         meta["coverage"] = covered.to_dicts()
+    if choice.counters is not None:
+        found = importlib.import_module(ANALYSES["counters"]).matches(
+            source, counters=choice.counters, rank=choice.rank, device=choice.device
+        )
+        meta["matches"] = found.to_dicts()
     if name in ANALYSES:
-        lacking = needs.unmet(source, needs.of(ANALYSES[name]))
+        wanted = tuple(n for n in needs.of(ANALYSES[name]) if n not in options)
+        lacking = needs.unmet(source, wanted)
         meta["reason"] = "; ".join(str(r) for r in (meta["reason"], *lacking) if r) or None
     return meta
 
@@ -133,6 +142,12 @@ def brief(meta: dict[str, Any]) -> dict[str, Any]:
         notes["generated"] = f"{meta['producer']['generated']}; no recording of a real device"
     if meta["truncated"]:
         notes["truncated"] = "yes: the recording was cut short, totals are partial"
+    for row in meta.get("matches", []):
+        lost = f"; not found: {row['unmatched_names']}" if row["unmatched_names"] else ""
+        notes["counters"] = (
+            f"{row['matched']} of {row['launches']} counted launches are among the "
+            f"{row['kernels']} kernels of the recording{lost}"
+        )
     for row in meta.get("coverage", []):
         known = "no" if row["coverage_pct"] is None else f"{row['coverage_pct']:.1f} % of its"
         where = "" if row["rank"] is None else f" of rank {row['rank']}"
@@ -141,7 +156,7 @@ def brief(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(source: Source, table: str, choice: Choice) -> pl.DataFrame:
-    for option in ("window", "step", "by"):
+    for option in ("window", "step", "by", "counters"):
         if option in choice.given():
             raise UsageError(f"The table {table} does not take {_FLAGS[option]}; leave it out.")
     found = source.table(table) if isinstance(source, Job) else getattr(source.ranks[0], table)

@@ -41,6 +41,8 @@ ANALYSES = {
     "allocator_causes": "workbench.analysis.allocator",
     "fragmentation": "workbench.analysis.fragmentation",
     "roofline": "workbench.analysis.roofline",
+    "counters": "workbench.analysis.counters",
+    "counter_roofline": "workbench.analysis.counter_roofline",
     "definitions": "workbench.analysis.definitions",
 }
 FUNCTIONS = {"input": "input_wait"}

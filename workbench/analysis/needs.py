@@ -192,6 +192,12 @@ NEEDS: Mapping[str, Need] = {
         "no garbage collection is recorded",
         "record with with_stack=True, or annotate gc.collect()",
     ),
+    "counters": Need(
+        _some("kernel_counters", "value"),
+        "no hardware counters of kernels are in it",
+        "collect them with ncu --csv --page raw or rocprof-compute, and give the file with "
+        "--counters",
+    ),
     "occupancy": Need(
         _some("activities", "occupancy"),
         "kernels have no occupancy",
