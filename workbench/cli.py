@@ -116,8 +116,10 @@ def _counters(path: Path) -> Trace:
 
     opened = open_source(path)
     if len(opened.ranks) != 1 or opened.ranks[0].kernel_counters.is_empty():
-        raise UsageError(f"{path} holds no hardware counters of kernels; give --counters a file of "
-                         "ncu --csv, or a folder of rocprof-compute.")
+        raise UsageError(
+            f"{path} holds no hardware counters of kernels; give --counters a file of "
+            "ncu --csv, or a folder of rocprof-compute."
+        )
     return opened.ranks[0]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench.analysis import counters as found
+from workbench.analysis.counted_launches import devices_of
 from workbench.costs import counted
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def counter_roofline(
 def _ceiling(
     source: Source, counters: Trace | None, device: Any, hardware: Hardware | None
 ) -> Ceiling | str:
-    return counted.ceiling(found.devices_of(source, counters, device), hardware)
+    return counted.ceiling(devices_of(source, counters, device), hardware)
 
 
 def _of_device(rows: pl.DataFrame, roofs: Ceiling | str) -> pl.DataFrame:
@@ -100,18 +101,24 @@ def _of_device(rows: pl.DataFrame, roofs: Ceiling | str) -> pl.DataFrame:
     by_compute = pl.col("flops") / pl.col("peak_flops_per_s")
     by_memory = pl.col("bytes") / pl.col("level_bytes_per_s")
     idle = pl.col("flops") == 0
-    roof = pl.when(idle).then(by_memory).otherwise(
-        pl.when(by_compute.is_not_null() & by_memory.is_not_null()).then(
-            pl.max_horizontal(by_compute, by_memory)
+    roof = (
+        pl.when(idle)
+        .then(by_memory)
+        .otherwise(
+            pl.when(by_compute.is_not_null() & by_memory.is_not_null()).then(
+                pl.max_horizontal(by_compute, by_memory)
+            )
         )
     )
     bound = pl.when(idle | (by_memory > by_compute)).then(pl.lit("memory"))
-    return points.with_columns(
-        (pl.col("bytes") / seconds).alias("achieved_bytes_per_s"),
-        pl.when(roof.is_not_null()).then(bound.otherwise(pl.lit("compute"))).alias("bound"),
-        (roof / seconds).alias("ratio_to_roof"),
-    ).with_columns(_reason(roofs).alias("reason")).select(
-        pl.col(n).cast(t) for n, t in SCHEMA.items()
+    return (
+        points.with_columns(
+            (pl.col("bytes") / seconds).alias("achieved_bytes_per_s"),
+            pl.when(roof.is_not_null()).then(bound.otherwise(pl.lit("compute"))).alias("bound"),
+            (roof / seconds).alias("ratio_to_roof"),
+        )
+        .with_columns(_reason(roofs).alias("reason"))
+        .select(pl.col(n).cast(t) for n, t in SCHEMA.items())
     )
 
 
@@ -123,7 +130,9 @@ def _with_roofs(points: pl.DataFrame, roofs: Ceiling | str) -> pl.DataFrame:
     kinds = points.select("precision", "unit").unique().drop_nulls()
     peaks = [roofs.peak(*kind) for kind in kinds.iter_rows()]
     kinds = kinds.with_columns(pl.Series("peak_flops_per_s", peaks, dtype=pl.Float64))
-    return points.join(kinds, on=["precision", "unit"], how="left", maintain_order="left").with_columns(
+    return points.join(
+        kinds, on=["precision", "unit"], how="left", maintain_order="left"
+    ).with_columns(
         pl.col("level")
         .replace_strict(dict(roofs.bytes_per_s), default=None, return_dtype=pl.Float64)
         .alias("level_bytes_per_s"),
@@ -133,11 +142,15 @@ def _with_roofs(points: pl.DataFrame, roofs: Ceiling | str) -> pl.DataFrame:
 
 def _reason(roofs: Ceiling | str) -> pl.Expr:
     where = roofs if isinstance(roofs, str) else roofs.source
-    no_roof = pl.lit(where) if isinstance(roofs, str) else (
-        pl.when(pl.col("level_bytes_per_s").is_null())
-        .then(pl.format("no bandwidth of {} in {}", "level", pl.lit(where)))
-        .when(pl.col("peak_flops_per_s").is_null() & (pl.col("flops") > 0))
-        .then(pl.format("no peak of {} ({}) in {}", "precision", "unit", pl.lit(where)))
+    no_roof = (
+        pl.lit(where)
+        if isinstance(roofs, str)
+        else (
+            pl.when(pl.col("level_bytes_per_s").is_null())
+            .then(pl.format("no bandwidth of {} in {}", "level", pl.lit(where)))
+            .when(pl.col("peak_flops_per_s").is_null() & (pl.col("flops") > 0))
+            .then(pl.format("no peak of {} ({}) in {}", "precision", "unit", pl.lit(where)))
+        )
     )
     return (
         pl.when(pl.col("ratio_to_roof").is_not_null())

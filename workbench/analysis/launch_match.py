@@ -9,8 +9,12 @@ Compute can leave parameters and namespaces out) by its function alone.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SPACE = re.compile(r"\s+")
 _LOADER = re.compile(r" ?(\[clone [^\]]*\]|\(\.kd\)|\.kd)$")
@@ -46,9 +50,9 @@ def matched(launches: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:
     return found.scatter((~short).arg_true(), by_name).scatter(short.arg_true(), by_function)
 
 
-def _named(frame: pl.DataFrame, form: object) -> pl.DataFrame:
+def _named(frame: pl.DataFrame, form: Callable[[str], str]) -> pl.DataFrame:
     names = frame["name"].cast(pl.String)
-    forms = {n: form(n) for n in names.unique() if n is not None}  # type: ignore[operator]
+    forms = {n: form(n) for n in names.unique() if n is not None}
     return frame.with_columns(key=names.replace_strict(forms, default=None, return_dtype=pl.String))
 
 

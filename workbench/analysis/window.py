@@ -86,7 +86,7 @@ def select(
     device: int | None = None,
     within: Range | None = None,
 ) -> list[Selection]:
-    """Return one selection for each (rank, device) that has activity; none of a format without times.
+    """Return one selection for each (rank, device) that has activity; none without times.
 
     Parameters
     ----------

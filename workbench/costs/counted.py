@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache, reduce
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -102,14 +102,12 @@ def _bytes(entry: Mapping[str, str]) -> str:
     return f"{entry['level']}_{way}_bytes" if way else f"{entry['level']}_bytes"
 
 
-def _quantity(entry: Mapping[str, object], column: str, sources: Mapping[str, str]) -> Quantity:
-    given: Sequence[Mapping[str, object]] = entry.get("formula", [])  # type: ignore[assignment]
+def _quantity(entry: Mapping[str, Any], column: str, sources: Mapping[str, str]) -> Quantity:
     formulas = tuple(
-        Formula(dict(f["terms"]), tuple(f.get("on", ())), sources[str(f["source"])])  # type: ignore[call-overload]
-        for f in given
+        Formula(f["terms"], tuple(f.get("on", ())), sources[f["source"]])
+        for f in entry.get("formula", ())
     )
-    tensor = entry.get("tensor")
-    return Quantity(column, formulas, None if tensor is None else str(tensor))
+    return Quantity(column, formulas, entry.get("tensor"))
 
 
 def measured(trace: Trace) -> pl.DataFrame:
@@ -159,16 +157,12 @@ def _wide(trace: Trace, wanted: set[str]) -> pl.DataFrame:
     return every.join(wide, on="activity", how="left", maintain_order="left")
 
 
-def _values(
-    known: Table, columns: Iterable[str], architectures: set[str]
-) -> dict[str, pl.Expr]:
+def _values(known: Table, columns: Iterable[str], architectures: set[str]) -> dict[str, pl.Expr]:
     held = set(columns)
     made = {}
     for quantity in (*known.flops, *known.bytes):
         choices = [
-            _sum(f.terms, held)
-            for f in quantity.formulas
-            if not f.on or architectures & set(f.on)
+            _sum(f.terms, held) for f in quantity.formulas if not f.on or architectures & set(f.on)
         ]
         choices += _tensor(quantity.tensor, held)
         made[quantity.column] = pl.coalesce(*choices, pl.lit(None, pl.Float64))

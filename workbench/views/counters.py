@@ -204,9 +204,7 @@ def _points(part: pl.DataFrame, look: Theme) -> hv.Points:
     )
 
 
-def _labels(
-    lines: pl.DataFrame, x: Range, y: Range, look: Theme, tilt: float
-) -> list[hv.Labels]:
+def _labels(lines: pl.DataFrame, x: Range, y: Range, look: Theme, tilt: float) -> list[hv.Labels]:
     """Write each roof's name along it: bandwidths at the left end, peaks at the right end."""
     ends = (("bandwidth", "left", x[0] * 1.15, tilt), ("peak", "right", x[1] / 1.15, 0.0))
     return [

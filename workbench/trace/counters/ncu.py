@@ -1,4 +1,4 @@
-"""Nsight Compute's CSV: `ncu --csv --page raw`, a row a launch, or `--page details`, a row a metric.
+"""Nsight Compute's CSV: `ncu --csv --page raw` (a row a launch) or `details` (a row a metric).
 
 A raw page has a row of units under its header. Where the tool scaled values (`Mbyte`, `usecond`;
 `--print-units base` leaves them as they are) the prefix is taken off, and what was rounded away is

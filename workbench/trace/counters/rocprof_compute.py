@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from workbench.errors import InputError, NotATraceError
+from workbench.trace.assemble import LATEST_NS
 from workbench.trace.core import Device, Trace
 from workbench.trace.counters import assembly, text
 from workbench.trace.counters.assembly import Found, Launch
@@ -37,9 +38,7 @@ _SUFFIX = re.compile(r" ?(\[clone [^\]]*\]|\(\.kd\)|\.kd)$")
 _DESCRIBES = ("gpu_model", "gpu_arch", "wave_size", "cu_per_gpu", "max_sclk", "max_mclk", "hbm_bw",
               "total_l2_chan", "num_xcd", "compute_partition", "memory_partition")  # fmt: skip
 _PRODUCED = ("version", "rocm_version", "ip_blocks", "command")
-_ROUNDED = (
-    "timestamps are written with too few digits (in powers of ten), so durations are unknown"
-)
+_ROUNDED = "timestamps are written with too few digits (in powers of ten), so durations are unknown"
 
 
 def read(path: Path) -> Trace:
@@ -90,17 +89,18 @@ def _is_counter(name: str) -> bool:
 
 def _take(found: Found, row: Mapping[str, str]) -> None:
     start, end = (text.whole(row.get(n, "")) for n in ("Start_Timestamp", "End_Timestamp"))
-    known = start is not None and end is not None and 0 <= start <= end < 2**62
-    if row.get("Start_Timestamp") and not known:
-        found.tally.add("rounded_times", 1, row["Start_Timestamp"], _ROUNDED)
+    if start is None or end is None or not 0 <= start <= end < LATEST_NS:
+        if row.get("Start_Timestamp"):
+            found.tally.add("rounded_times", 1, row["Start_Timestamp"], _ROUNDED)
+        start = end = None
     number = len(found.launches)
     found.launches.append(
         Launch(
             name=_SUFFIX.sub("", row[KERNEL]),
             device=text.index(row.get("GPU_ID", "")),
             stream=text.index(row.get("Queue_ID", row.get("queue-id", ""))),
-            start_ns=start if known else None,
-            dur_ns=end - start if known and end is not None and start is not None else None,
+            start_ns=start,
+            dur_ns=None if start is None or end is None else end - start,
             registers=text.index(row.get("Arch_VGPR", "")),
             shared_bytes=text.index(row.get("LDS_Per_Workgroup", "")),
         )
@@ -118,12 +118,11 @@ def _describe(found: Found, path: Path) -> None:
     system = next(iter(_beside(path, SYSTEM)), {})
     found.producer |= {n: system[n] for n in _PRODUCED if system.get(n)}
     roofs = {text.index(r.get("device", "")): r for r in _beside(path, BENCHMARK)}
-    for number in {launch.device for launch in found.launches} - {None}:
+    for number in {n.device for n in found.launches if n.device is not None}:
         measured = {n: text.number(v) for n, v in roofs.get(number, {}).items() if n != "device"}
-        about = {n: system[n] for n in _DESCRIBES if system.get(n)}
-        about |= {n: v for n, v in measured.items() if v is not None}  # type: ignore[misc]
-        name = system.get("gpu_model") or None
-        found.devices[number] = Device(number, name, about)  # type: ignore[index,arg-type]
+        about: dict[str, object] = {n: system[n] for n in _DESCRIBES if system.get(n)}
+        about |= {n: v for n, v in measured.items() if v is not None}
+        found.devices[number] = Device(number, system.get("gpu_model") or None, about)
 
 
 def _beside(path: Path, name: str) -> list[dict[str, str]]:
