@@ -77,6 +77,20 @@ def test_padding_and_cache_hits_are_said_with_their_size(tmp_path):
     )
 
 
+def test_a_part_of_the_flops_is_not_said_to_be_fewer(tmp_path):
+    # half of the model's FLOPs, and what the tensor cores did was not collected
+    half = AGREES | {made.FFMA: "16,384"}
+    row = only(counters(recording(tmp_path, [[NAME]]), counters=counts(tmp_path, [(NAME, half)])))
+    assert (row["flops_ratio"], row["difference"]) == (None, "bytes agree")
+    every = {f"smsp__sass_thread_inst_executed_op_{t}{n}_pred_on.sum": "0"
+             for t in "dh" for n in ("add", "mul", "fma")}  # fmt: skip
+    every |= {"sm__ops_path_tensor_src_bf16_dst_fp32.sum": "0"}
+    file = counts(tmp_path, [(NAME, half | every)])
+    row = only(counters(recording(tmp_path, [[NAME]]), counters=file))
+    assert row["flops_ratio"] == 0.5
+    assert row["difference"] == "50 % fewer FLOPs: work of a kind that no counter here counts"
+
+
 def test_another_type_than_modelled_is_said(tmp_path):
     tensor = {f"sm__ops_path_tensor_src_{n}_dst_fp32.sum": v
               for n, v in {"tf32": "65,536", "bf16": "0"}.items()}  # fmt: skip

@@ -59,7 +59,7 @@ def test_the_picture_has_a_colour_a_level_and_says_what_it_leaves_out(look):
     fig = figure(frame(L1, L2, MEMORY, COPY), theme=look.name, width=600)
     points = glyphs(fig, "Scatter", "Circle")
     assert [p.glyph.fill_color for p in points] == [
-        look.of(view.CLASSES[level]) for level in ("l1", "l2", "memory")
+        look.families[view.FAMILY[level]] for level in ("l1", "l2", "memory")
     ]
     # three roofs and the line that joins the points of the kernel
     assert len(glyphs(fig, "Line")) == 4

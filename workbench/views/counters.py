@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 GIGA = 1e9
 NAMES = {"l1": "L1", "l2": "L2", "memory": "memory"}
-CLASSES = {"l1": "copy", "l2": "communication", "memory": "compute"}
-"""The colour of each level."""
+FAMILY = {"l1": 5, "l2": 4, "memory": 0}
+"""The family colour of each level: sand, violet, blue; none that means a kind of work."""
 NOTHING = "No counted kernel did floating-point work; the table has its bytes and bandwidths."
 TOOLTIPS = [
     ("kernel", "@kernel"),
@@ -170,7 +170,7 @@ def _lines(lines: pl.DataFrame, x: Range, y: Range, look: Theme) -> list[hv.Curv
     for kind, level, _, value in lines.iter_rows():
         flat = ((value / steepest if steepest else x[0], x[1]), (value, value))
         ends = flat if kind == "peak" else ((x[0], highest / value), (x[0] * value, highest))
-        colour = look.text if level is None else look.of(CLASSES[level])
+        colour = look.text if level is None else look.families[FAMILY[level]]
         drawn.append(hv.Curve(ends, *_AXES).opts(color=colour, line_width=1.5, backend="bokeh"))
     return drawn
 
@@ -193,7 +193,7 @@ def _points(part: pl.DataFrame, look: Theme) -> hv.Points:
     columns = {name: part[name].to_numpy() for name in part.columns}
     texts = [n for n in part.columns if n not in _AXES]
     return hv.Points(columns, _AXES, texts, label=NAMES[level]).opts(
-        color=look.of(CLASSES[level]),
+        color=look.families[FAMILY[level]],
         size="size",
         alpha=0.75,
         line_color=look.background,
