@@ -1,10 +1,13 @@
 """The hierarchical roofline: what is drawn, what is said, what is left out."""
 
+import countersfile
 import polars as pl
 import pytest
 
+import workbench as wb
 from workbench.analysis.counter_roofline import SCHEMA
 from workbench.views import counters as view
+from workbench.views.lanes import activity_lanes
 from workbench.views.theme import DARK, LIGHT
 
 POINT = {
@@ -71,6 +74,13 @@ def test_the_picture_has_a_colour_a_level_and_says_what_it_leaves_out(look):
 def test_nothing_to_draw_is_a_sentence(rows):
     texts = glyphs(figure(frame(*rows)), "Text")
     assert [t.data_source.data["text"][0] for t in texts] == [view.NOTHING]
+
+
+def test_counters_of_kernels_are_no_events_of_a_timeline(tmp_path):
+    page = countersfile.raw([("k", {countersfile.DURATION: "9"})])
+    trace = wb.open(countersfile.write(tmp_path, page))
+    assert len(activity_lanes(trace).start) == 0
+    assert repr(wb.Timeline(trace)) == "Timeline(activities)"
 
 
 def test_a_figure_takes_it():
