@@ -80,7 +80,7 @@ def test_counters_of_kernels_are_no_events_of_a_timeline(tmp_path):
     page = countersfile.raw([("k", {countersfile.DURATION: "9"})])
     trace = wb.open(countersfile.write(tmp_path, page))
     assert len(activity_lanes(trace).start) == 0
-    assert repr(wb.Timeline(trace)) == "Timeline(activities)"
+    assert repr(wb.Timeline(trace)) == "Timeline()"
 
 
 def test_a_figure_takes_it():
