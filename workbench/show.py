@@ -123,12 +123,9 @@ def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
     if name == "roofline":
         covered = importlib.import_module(ANALYSES[name]).coverage(source, **options)
         meta["coverage"] = covered.to_dicts()
-    if choice.counters is not None:
-        found = importlib.import_module(ANALYSES["counters"]).matches(
-            source, counters=choice.counters, rank=choice.rank, device=choice.device
-        )
-        meta["matches"] = found.to_dicts()
     if name in ANALYSES:
+        beside = getattr(importlib.import_module(ANALYSES[name]), "beside", None)
+        meta |= beside(source, **options) if beside else {}
         wanted = tuple(n for n in needs.of(ANALYSES[name]) if n not in options)
         lacking = needs.unmet(source, wanted)
         meta["reason"] = "; ".join(str(r) for r in (meta["reason"], *lacking) if r) or None

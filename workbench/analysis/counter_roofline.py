@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.trace.core import Source, Trace
 
 NEEDS = ("counters",)
+beside = found.beside
 _TAKEN = (
     "rank", "device", "kernel", "blocks", "threads_per_block", "operator", "shapes", "launches",
     "time_ns", "time_source", "precision", "unit", "flops",

@@ -135,6 +135,17 @@ def matches(
     return pl.DataFrame(rows if counters is not None else [], schema=MATCHES)
 
 
+def beside(
+    source: Source, *, counters: Trace | None = None, by: str = "kernel", **place: int | None
+) -> dict[str, object]:
+    """Return what stands beside the rows: how many launches were found in the recording."""
+    del by  # the launches are the same, however they are put together
+    if counters is None:
+        return {}
+    found = matches(source, counters=counters, rank=place.get("rank"), device=place.get("device"))
+    return {"matches": found.to_dicts()}
+
+
 def _rows(work: pl.DataFrame, by: str) -> pl.DataFrame:
     units = _by_operator(work) if by == "operator" else _by_kernel(work)
     keys = [n for n in (*_PLACE, *WHOSE, "siblings", "untold") if n in units.columns]
