@@ -44,6 +44,8 @@ PUBLIC_NAMES = {
     "compare",
     "copies",
     "coverage",
+    "counter_roofline",
+    "counters",
     "definitions",
     "delays",
     "energy",
@@ -115,6 +117,7 @@ TABLES = {
     "segments": "device address bytes allocated active requested largest_free stream kind pool "
     "is_expandable",
     "counters": "t_ns device name value unit",
+    "kernel_counters": "activity name value unit source",
     "dependencies": "op depends_on kind",
     "problems": "code count first_example effect",
 }

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import countersfile
 import polars as pl
 import pytest
 from tinytrace import call, kernel, op, step, write
@@ -170,3 +171,26 @@ def test_a_name_that_is_grouped_by_one_thing(trace):
     assert {row["category"] for row in rows} == {"before the recording", "forward"}
     with pytest.raises(WorkbenchError, match="give --by one name"):
         run(trace, "memory_timeline", "--by", "phase,category")
+
+
+def test_counters_beside_a_recording(trace, tmp_path):
+    counts = {countersfile.READ: "64", countersfile.WRITE: "64", countersfile.DURATION: "9"}
+    page = countersfile.raw([("gemm", counts), ("nowhere", counts)])
+    file = countersfile.write(tmp_path, page)
+    found = json.loads(run(trace, "counters", "--counters", file, "--json"))
+    assert {row["kernel"] for row in found["rows"]} == {"gemm", "nowhere"}
+    (match,) = found["meta"]["matches"]
+    assert (match["launches"], match["unmatched_names"]) == (2, "nowhere")
+    assert found["meta"]["reason"] is None
+    assert "--counters" in json.loads(run(trace, "counters", "--json"))["meta"]["reason"]
+    with pytest.raises(WorkbenchError, match="does not take --counters"):
+        run(trace, "kernels", "--counters", file)
+    with pytest.raises(WorkbenchError, match="holds no hardware counters"):
+        run(trace, "counters", "--counters", trace)
+
+
+def test_counters_of_a_file_of_their_own(tmp_path):
+    page = countersfile.raw([("k", {countersfile.READ: "64", countersfile.WRITE: "0"})])
+    file = countersfile.write(tmp_path, page)
+    (row,) = json.loads(run(file, "counters", "--json"))["rows"]
+    assert (row["memory_bytes"], row["operator"]) == (64, None)

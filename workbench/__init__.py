@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from workbench.analysis.collectives import collectives
     from workbench.analysis.compare import compare
     from workbench.analysis.copies import copies
+    from workbench.analysis.counter_roofline import counter_roofline
+    from workbench.analysis.counters import counters
     from workbench.analysis.coverage import coverage
     from workbench.analysis.data_wait import input_wait
     from workbench.analysis.definitions import definitions
@@ -71,6 +73,8 @@ _HOME = {
     "compare": "workbench.analysis.compare",
     "copies": "workbench.analysis.copies",
     "coverage": "workbench.analysis.coverage",
+    "counter_roofline": "workbench.analysis.counter_roofline",
+    "counters": "workbench.analysis.counters",
     "definitions": "workbench.analysis.definitions",
     "delays": "workbench.analysis.launches",
     "energy": "workbench.analysis.energy",
@@ -126,6 +130,8 @@ __all__ = [
     "collectives",
     "compare",
     "copies",
+    "counter_roofline",
+    "counters",
     "coverage",
     "definitions",
     "delays",

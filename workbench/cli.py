@@ -44,7 +44,7 @@ SHOW = f"""Print an analysis or a table of a recording.
 Analyses: {", ".join(ANALYSES)}.
 
 Tables: activities, launches, ops, ranges, steps, collectives, frames, memory, segments, counters,
-dependencies, problems; one that shares its name with an analysis is table:NAME.
+kernel_counters, dependencies, problems; one that shares its name with an analysis is table:NAME.
 """
 
 
@@ -80,6 +80,10 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
     convention: Annotated[
         str | None, typer.Option(help="How FLOPs count: default, 6P, megatron, …")
     ] = None,
+    counters: Annotated[
+        Path | None,
+        typer.Option(help="Hardware counters of the same program, for the names that take them."),
+    ] = None,
     top: Annotated[int | None, typer.Option(help="Only the first N rows.")] = None,
     sort: Annotated[str | None, typer.Option(help="Sort by this column.")] = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
@@ -100,6 +104,7 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
         device=device,
         by=None if by is None else shown.names_in(by),
         convention=convention,
+        counters=None if counters is None else _counters(counters),
     )
     found = shown.frame(opened, name, choice)
     table = shown.arrange(found, top=top, sort=sort, columns=columns)
@@ -108,6 +113,18 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
     if not (as_json or out):
         about = shown.brief(about)
     print_table(table, meta=about, problems=problems, as_json=as_json, as_csv=as_csv, out=out)
+
+
+def _counters(path: Path) -> Trace:
+    from workbench.trace.open import open_source
+
+    opened = open_source(path)
+    if len(opened.ranks) != 1 or opened.ranks[0].kernel_counters.is_empty():
+        raise UsageError(
+            f"{path} holds no hardware counters of kernels; give --counters a file of "
+            "ncu --csv, or a folder of rocprof-compute."
+        )
+    return opened.ranks[0]
 
 
 @app.command()

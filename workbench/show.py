@@ -17,7 +17,7 @@ from workbench.analysis import needs, summary
 from workbench.analysis.names import ANALYSES, FUNCTIONS
 from workbench.errors import UsageError, unknown_name
 from workbench.trace import schema
-from workbench.trace.core import Job, Source
+from workbench.trace.core import Job, Source, Trace
 
 TABLE = "table:"
 _FLAGS = {
@@ -27,6 +27,7 @@ _FLAGS = {
     "device": "--device",
     "by": "--by",
     "convention": "--convention",
+    "counters": "--counters",
 }
 
 
@@ -42,6 +43,8 @@ class Choice:
     """Columns to group by."""
     convention: str | None = None
     """Name of a way to count FLOPs."""
+    counters: Trace | None = None
+    """Hardware counters to lay beside the source."""
 
     def given(self) -> dict[str, Any]:
         """Return the options that were given."""
@@ -142,7 +145,8 @@ def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
     if name in ANALYSES:
         beside = getattr(importlib.import_module(ANALYSES[name]), "beside", None)
         meta |= beside(source, **options) if beside else {}
-        lacking = needs.unmet(source, needs.of(ANALYSES[name]))
+        wanted = tuple(n for n in needs.of(ANALYSES[name]) if n not in options)
+        lacking = needs.unmet(source, wanted)
         meta["reason"] = "; ".join(str(r) for r in (meta["reason"], *lacking) if r) or None
     return meta
 
@@ -155,6 +159,12 @@ def brief(meta: dict[str, Any]) -> dict[str, Any]:
         notes["generated"] = f"{meta['producer']['generated']}; no recording of a real device"
     if meta["truncated"]:
         notes["truncated"] = "yes: the recording was cut short, totals are partial"
+    for row in meta.get("matches", []):
+        lost = f"; not found: {row['unmatched_names']}" if row["unmatched_names"] else ""
+        notes["counters"] = (
+            f"{row['matched']} of {row['launches']} counted launches are among the "
+            f"{row['kernels']} kernels of the recording{lost}"
+        )
     for row in meta.get("coverage", []):
         known = "no" if row["coverage_pct"] is None else f"{row['coverage_pct']:.1f} % of its"
         where = "" if row["rank"] is None else f" of rank {row['rank']}"
@@ -165,7 +175,7 @@ def brief(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(source: Source, table: str, choice: Choice) -> pl.DataFrame:
-    for option in ("window", "step", "by", "convention"):
+    for option in ("window", "step", "by", "convention", "counters"):
         if option in choice.given():
             raise UsageError(f"The table {table} does not take {_FLAGS[option]}; leave it out.")
     found = source.table(table) if isinstance(source, Job) else getattr(source.ranks[0], table)

@@ -12,6 +12,9 @@ from workbench.trace.formats import HEAD_BYTES
 PLANE = message((1, ((1, 3), (2, "/device:GPU:0"))))
 CHAKRA = stream(message((2, ((1, "schema"), (29, "1.0")))), message((1, 7), (2, "aten::mm")))
 SAMPLES = {
+    "workbench.trace.counters.ncu": b'[step 1]\n"ID","Process ID","Process Name","Host Name",'
+    b'"Kernel Name","Context"\n',
+    "workbench.trace.counters.rocprof_compute": b"Dispatch_ID,Kernel_Name,GPU_ID,SQ_WAVES\n",
     "workbench.trace.rocprof": json.dumps({"rocprofiler-sdk-tool": [{}]}).encode(),
     "workbench.trace.graphs.torch": b'{\n "schema": "1.0.1", "pid": 1, "nodes": [',
     "workbench.trace.graphs.chakra_json": b' {"ngpus": 8, "workload_graph": [',
@@ -40,6 +43,8 @@ def test_each_kind_is_told(module, head):
         b'{"a": "\\"nodes\\": 1", "b": "{\\"workload_graph\\":", "traceEvents": [',
         b'{"deep": [{"nodes": 1}], "distributedInfo": {"workload_graph": 2}',
         b'[{"ph": "X"}]',
+        b'[{"name": "\\"ID\\",\\"Process ID\\",\\"Kernel Name\\""}]',
+        b'{"Dispatch_ID": 1,Kernel_Name,GPU_ID}',
         b"[[1, 2, 3]]",
         b"[[1, 9, 3, 4]]",
         b"\xef\xbb\xbf \n{}",

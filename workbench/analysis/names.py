@@ -45,6 +45,8 @@ ANALYSES = {
     "coverage": "workbench.analysis.coverage",
     "mfu": "workbench.analysis.mfu",
     "energy": "workbench.analysis.energy",
+    "counters": "workbench.analysis.counters",
+    "counter_roofline": "workbench.analysis.counter_roofline",
     "definitions": "workbench.analysis.definitions",
 }
 FUNCTIONS = {"input": "input_wait"}

@@ -74,12 +74,14 @@ def _marked(rule: Callable[[str], bool]) -> Callable[[Trace], bool]:
 
 NEEDS: Mapping[str, Need] = {
     "activity": Need(
-        lambda trace: bool(trace.activities.height),
+        lambda trace: trace.meta.timed and bool(trace.activities.height),
         "no device activity is recorded",
         "record with the device's activities on (ProfilerActivity.CUDA)",
     ),
     "accelerator": Need(
-        lambda trace: trace.meta.device_kind != "cpu" and bool(trace.activities.height),
+        lambda trace: (
+            trace.meta.timed and trace.meta.device_kind != "cpu" and bool(trace.activities.height)
+        ),
         "no accelerator is in the trace",
         "record on a machine with an accelerator",
     ),
@@ -191,6 +193,12 @@ NEEDS: Mapping[str, Need] = {
         ),
         "no garbage collection is recorded",
         "record with with_stack=True, or annotate gc.collect()",
+    ),
+    "counters": Need(
+        _some("kernel_counters", "value"),
+        "no hardware counters of kernels are in it",
+        "collect them with ncu --csv --page raw or rocprof-compute, and give the file with "
+        "--counters",
     ),
     "occupancy": Need(
         _some("activities", "occupancy"),

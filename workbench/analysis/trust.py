@@ -54,7 +54,7 @@ def trust(source: Source, *, overhead: Overhead | None = None) -> pl.DataFrame:
     met while reading, with its effect.
     """
     found = [*_recorded(source)]
-    if any(trace.activities.height for trace in source.ranks):
+    if any(t.meta.timed and t.activities.height for t in source.ranks):
         found += [*_linked(source), _clock(source)]
     found += [*_steps(source), _profiling(overhead), *_own_work(source), *_faults(source)]
     return pl.DataFrame([f._asdict() for f in found], schema=SCHEMA)

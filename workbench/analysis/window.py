@@ -86,7 +86,7 @@ def select(
     device: int | None = None,
     within: Range | None = None,
 ) -> list[Selection]:
-    """Return one selection for each (rank, device) that has activity.
+    """Return one selection for each (rank, device) that has activity; none without times.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def select(
     found = [
         _selection(trace, number, window, step, own_time(trace, source, within))
         for trace in source.ranks
-        if rank is None or trace.meta.rank == rank
+        if trace.meta.timed and (rank is None or trace.meta.rank == rank)
         for number in _devices(trace)
         if device is None or number == device
     ]

@@ -158,6 +158,11 @@ class Trace:
         return self.tables["counters"]
 
     @property
+    def kernel_counters(self) -> pl.DataFrame:
+        """Hardware counters of single kernels."""
+        return self.tables["kernel_counters"]
+
+    @property
     def problems(self) -> pl.DataFrame:
         """Faults met while reading."""
         return self.tables["problems"]
@@ -276,6 +281,11 @@ class Job:
     def counters(self) -> pl.DataFrame:
         """Samples of counters, on all ranks."""
         return self.table("counters")
+
+    @cached_property
+    def kernel_counters(self) -> pl.DataFrame:
+        """Hardware counters of single kernels, on all ranks."""
+        return self.table("kernel_counters")
 
     @cached_property
     def problems(self) -> pl.DataFrame:

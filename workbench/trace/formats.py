@@ -26,6 +26,12 @@ class Format(NamedTuple):
 FORMATS = (
     Format("Nsight Systems or rocm RPD SQLite", sniffing.is_sqlite, "workbench.trace.exports"),
     Format("Nsight Systems report", sniffing.is_nsys_report, "workbench.trace.nsys.report"),
+    Format("Nsight Compute CSV", sniffing.is_ncu, "workbench.trace.counters.ncu"),
+    Format(
+        "rocprofiler-compute CSV",
+        sniffing.is_rocprof_compute,
+        "workbench.trace.counters.rocprof_compute",
+    ),
     Format("rocprofv3 JSON", sniffing.is_rocprof, "workbench.trace.rocprof"),
     Format("PyTorch execution trace", sniffing.is_execution_trace, "workbench.trace.graphs.torch"),
     Format("Chakra graph as JSON", sniffing.is_chakra_json, "workbench.trace.graphs.chakra_json"),

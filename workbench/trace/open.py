@@ -15,6 +15,7 @@ from workbench.errors import InputError, NotATraceError
 from workbench.trace import cache as cached
 from workbench.trace import formats, store, windows
 from workbench.trace.core import Job, Trace
+from workbench.trace.counters.rocprof_compute import COUNTERS
 from workbench.trace.problems import Problem
 from workbench.trace.problems import table as problem_table
 
@@ -60,6 +61,8 @@ def _open_folder(folder: Path, *, cache: bool) -> Trace | Job:
     stored = sorted(f.parent for f in folder.glob(f"*/{store.MANIFEST}"))
     if stored and not any(folder.glob("*.json*")):
         return _job([_with_rank(store.load(f), f, note=False) for f in stored])
+    if (folder / COUNTERS).is_file() and not (folder / RUN_FILE).exists():
+        return open_file(folder / COUNTERS, cache=cache)
     named = not (folder / RUN_FILE).exists()
     return _job(_windows_merged(_open_traces(_trace_files(folder), note_rank=named, cache=cache)))
 

@@ -75,8 +75,8 @@ TABLES: dict[str, dict[str, Column]] = {
             "host execution; with source `device`: not readable (problem device_unknown)",
         ),
         "stream": Column(pl.Int64(), "stream; host thread for host execution", UNKNOWN),
-        "start_ns": Column(NS, "start"),
-        "dur_ns": Column(NS, "duration, at least 0"),
+        "start_ns": Column(NS, "start", UNTIMED),
+        "dur_ns": Column(NS, "duration, at least 0", UNTIMED),
         "launch": Column(ID, "row in launches", "no launch record, or host execution"),
         "op": Column(ID, "innermost operator that launched it", "none found"),
         "step": Column(pl.Int32(), "step that launched it", "launched outside steps, or unknown"),
@@ -211,6 +211,13 @@ TABLES: dict[str, dict[str, Column]] = {
         "value": Column(pl.Float64(), "value"),
         "unit": Column(NAME, "unit", UNKNOWN),
     },
+    "kernel_counters": {
+        "activity": Column(ID, "row in activities: the kernel that it was counted for"),
+        "name": Column(NAME, "counter, by the tool's own name"),
+        "value": Column(pl.Float64(), "value of the whole launch, in the base unit"),
+        "unit": Column(NAME, "byte, ns, hz, … without a prefix", UNKNOWN),
+        "source": Column(NAME, "file or section of the report that it stands in"),
+    },
     "dependencies": {
         "op": Column(ID, "row in ops"),
         "depends_on": Column(ID, "row in ops that comes first"),
@@ -226,7 +233,7 @@ TABLES: dict[str, dict[str, Column]] = {
     },
 }
 
-SELDOM = ("segments", "dependencies")
+SELDOM = ("segments", "dependencies", "kernel_counters")
 """Tables that only formats of their own fill; everywhere else they are empty."""
 TIME_COLUMNS = ("start_ns", "t_ns", "host_start_ns")
 """Columns of moments, relative to the trace's origin."""

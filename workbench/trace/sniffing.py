@@ -9,6 +9,7 @@ from typing import NamedTuple
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 _TIMELINE = re.compile(rb"\[\s*\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\]")
+_NCU = re.compile(rb'^"?(?:ID"?,"?)?Process ID"?,"?[^\n]*\bKernel Name\b', re.MULTILINE)
 _LEN, _VARINT = 2, 0
 _PLANE_FIELDS = {1: _VARINT, 2: _LEN, 3: _LEN, 4: _LEN, 5: _LEN, 6: _LEN}
 _PLANE_NAME = 2
@@ -24,6 +25,17 @@ def is_sqlite(head: bytes) -> bool:
 def is_nsys_report(head: bytes) -> bool:
     """Say whether it is a report of Nsight Systems, before any export."""
     return head.startswith(b"NVIDIA Tegra Profiler Report ")
+
+
+def is_ncu(head: bytes) -> bool:
+    """Say whether a line is a header of Nsight Compute's CSV; messages may stand before it."""
+    return bool(_NCU.search(head))
+
+
+def is_rocprof_compute(head: bytes) -> bool:
+    """Say whether the first line names the columns of rocprofiler-compute's tables of launches."""
+    first = head.lstrip(_BLANK).partition(b"\n")[0].rstrip(b"\r").split(b",")
+    return {b"Dispatch_ID", b"Kernel_Name", b"GPU_ID"} <= set(first)
 
 
 def is_json(head: bytes) -> bool:

@@ -198,7 +198,8 @@ def _activities(trace: Trace, prefix: str) -> _Layer:
     """Give host collectives a lane of their own: they run beside the thread that asked for them."""
     host_collective = (pl.col("source") == "host") & (pl.col("kind") == "collective")
     library = pl.col("name").cast(pl.String).str.extract(r"^(\w+):").fill_null("collectives")
-    frame = trace.activities.with_columns(
+    known = trace.activities if trace.meta.timed else trace.activities.clear()
+    frame = known.with_columns(
         pl.when(host_collective).then(library).otherwise(pl.lit("")).alias("library"),
         pl.when(~host_collective).then("stream").alias("stream"),
         pl.when(pl.col("source") == "host").then(pl.lit(1)).otherwise(pl.lit(0)).alias("on_host"),

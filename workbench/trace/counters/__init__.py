@@ -1,0 +1,1 @@
+"""Hardware counters of single kernels: Nsight Compute and rocprofiler-compute, as CSV."""
