@@ -1,0 +1,178 @@
+"""FLOPs and bytes of table-batched embedding lookups and their fused backwards (FBGEMM).
+
+All tables lie in one flat tensor. Which rows are looked up is in the values of the indices, which
+no recording holds: rows are taken to be different, up to the whole table, and tables of different
+widths to share the lookups evenly (mean width = columns of the output / tables). Pooled sums are
+counted only where every table is known to have the same width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench.costs import arguments
+from workbench.costs.cost import Cost
+from workbench.costs.lookup_calls import BACKWARDS, DENSE, FORWARDS, Lookup, signature
+from workbench.costs.shapes import Call, ShapeError, Tensor
+
+if TYPE_CHECKING:
+    from workbench.costs.cost import Model
+
+FLOATS = frozenset({"fp64", "fp32", "fp16", "bf16"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What one lookup works on; counts are elements."""
+
+    weights: Tensor
+    table: int
+    lookups: int
+    bags: int
+    tables: int
+    columns: int
+    """Width of one row of the output, all tables beside each other."""
+    asked_bytes: int
+    """Indices, offsets and sample weights."""
+    weighted: bool
+    uniform: bool
+    """Every table has the same width."""
+
+    @property
+    def touched(self) -> int:
+        """Return the elements of the rows that are looked up."""
+        return min(self.lookups * self.columns // self.tables, self.table)
+
+    @property
+    def adds(self) -> int | None:
+        """Return a multiply-add or an add for each element looked up; None: not known."""
+        each = 2 if self.weighted else 1
+        return each * self.lookups * self.columns // self.tables if self.uniform else None
+
+
+def _batch(call: Call, form: Lookup, grad: Tensor | None) -> _Batch:
+    parts = [t for t in (call.optional(p) for p in form.weights) if t is not None and t.elements]
+    if not parts:
+        raise ShapeError("the tables were not recorded")
+    indices, offsets = call.tensor(form.indices), call.tensor(form.offsets)
+    tables = call.tensor(form.widths).elements - 1
+    bags = (offsets.elements - 1) // tables if tables > 0 else 0
+    if bags < 1 or bags * tables != offsets.elements - 1:
+        raise ShapeError("the offsets do not fit the number of tables")
+    columns = _columns(call, form, grad, bags)
+    samples = call.optional(form.sample_weights)
+    asked = [indices, offsets, *([samples] if samples else [])]
+    return _Batch(
+        weights=parts[0],
+        table=sum(t.elements for t in parts),
+        lookups=indices.elements,
+        bags=bags,
+        tables=tables,
+        columns=columns,
+        asked_bytes=sum(t.distinct_bytes for t in asked),
+        weighted=samples is not None,
+        uniform=tables == 1 or _widest(call, form) == columns / tables,
+    )
+
+
+def _columns(call: Call, form: Lookup, grad: Tensor | None, bags: int) -> int:
+    """Return the width of the output: an argument, or that of the gradient in the backward."""
+    if call.concrete is not None:
+        return arguments.integer(call, form.total_width)
+    if grad is None or len(grad.dims) != 2 or grad.dims[0] != bags:  # noqa: PLR2004
+        raise ShapeError("the width of the tables was not recorded")
+    return grad.dims[1]
+
+
+def _widest(call: Call, form: Lookup) -> int | None:
+    return None if call.concrete is None else arguments.integer(call, form.max_width)
+
+
+def _forward(kind: str) -> Model:
+    form = signature(kind)
+
+    def model(call: Call) -> Cost:
+        """Price the sums of looked-up rows: lookups * width adds (2 FLOPs with sample weights).
+
+        Reads indices, offsets and the rows, writes bags * columns elements.
+        """
+        name, other = call.partner or ("", None)
+        grad = other.optional(0) if other is not None and BACKWARDS.get(name) == kind else None
+        batch = _batch(call, form, grad)
+        written = _written(call, form, batch, grad)
+        return _cost(
+            batch,
+            batch.adds,
+            batch.asked_bytes + batch.touched * batch.weights.dtype.bytes,
+            written,
+        )
+
+    return model
+
+
+UNPOOLED = 2
+"""The pooling mode that gives a row for each lookup."""
+
+
+def _written(call: Call, form: Lookup, batch: _Batch, grad: Tensor | None) -> int:
+    if grad is not None:
+        return grad.elements * grad.dtype.bytes
+    if arguments.integer(call, form.pooling) == UNPOOLED:
+        return batch.lookups * batch.columns // batch.tables * batch.weights.dtype.bytes
+    # The output is fp32 unless asked otherwise, whatever the tables hold.
+    return batch.bags * batch.columns * 4
+
+
+def _backward(kind: str) -> Model:
+    form = signature(kind)
+
+    def model(call: Call) -> Cost:
+        """Price the update of the looked-up rows and of the optimiser's state for them.
+
+        Reads the gradient, indices and offsets; rows and state are read and written. The dense
+        form writes a gradient for the whole table instead. FLOPs depend on how many rows are
+        different, which is not recorded.
+        """
+        grad = call.tensor(0)
+        name, other = call.partner or ("", None)
+        if other is None or FORWARDS.get(name) != kind:
+            raise ShapeError("the lookup that it belongs to was not found")
+        batch = _batch(other, form, grad)
+        asked = grad.distinct_bytes + batch.asked_bytes
+        size = batch.weights.dtype.bytes
+        if kind == DENSE:
+            return _cost(batch, None, asked, batch.table * size)
+        touched = batch.touched * size + _state_bytes(other, form, batch)
+        return _cost(batch, None, asked + touched, touched)
+
+    return model
+
+
+def _state_bytes(call: Call, form: Lookup, batch: _Batch) -> int:
+    """Return the bytes of the optimiser's state for the touched part of the table."""
+    state = [t for t in call.tensors[form.state :] if isinstance(t, Tensor)]
+    known = [t for t in state if t.dtype.precision in FLOATS and len(t.dims) == 1]
+    whole = sum(t.elements * t.dtype.bytes for t in known)
+    return whole * batch.touched // batch.table
+
+
+def _cost(batch: _Batch, flops: int | None, read: int, written: int) -> Cost:
+    return Cost(
+        flops=flops,
+        read_bytes=read,
+        write_bytes=written,
+        precision=batch.weights.dtype.precision,
+        unit="vector",
+        model="embedding",
+        unknown="which rows, of which width, are looked up is not recorded"
+        if flops is None
+        else None,
+    )
+
+
+MODELS: dict[str, Model] = {
+    **{name: _forward(kind) for name, kind in FORWARDS.items()},
+    **{name: _backward(kind) for name, kind in BACKWARDS.items()},
+}
+WRAPPERS = frozenset[str]()
