@@ -59,7 +59,7 @@ def spread(
 
 def _forward(form: Forward) -> Model:
     def model(call: Call) -> Cost:
-        """Price 2 * out * C_in / groups * prod(kernel), transposed 2 * in * C_out / groups * …
+        """Price 2 * out * C_in / groups * prod(kernel), transposed 2 * in * C_out / groups * it.
 
         Reads input, weight and bias, writes the output.
         """
@@ -71,7 +71,7 @@ def _forward(form: Forward) -> Model:
         elements = math.prod(out)
         return _cost(
             weight,
-            data.dims,
+            out if transposed else data.dims,
             _products(data.elements if transposed else elements, weight),
             sum(t.distinct_bytes for t in (data, weight, *extra)),
             elements * data.dtype.bytes,
@@ -147,7 +147,7 @@ def _backward(form: Backward) -> Model:
         written = data.elements * to_data + weight.elements * to_weight + channels * to_bias
         return _cost(
             weight,
-            data.dims,
+            grad.dims if transposed else data.dims,
             _products(positions, weight) * (to_data + to_weight),
             sum(t.distinct_bytes for t in read),
             written * data.dtype.bytes,
@@ -220,15 +220,18 @@ def _products(positions: int, weight: Tensor) -> int:
 
 def _cost(
     weight: Tensor,
-    data: tuple[int, ...],
+    grouped: tuple[int, ...],
     flops: int,
     read: int,
     written: int | None,
     *,
     epilogue: int = 0,
 ) -> Cost:
-    # A group of one input channel has no matrix product for tensor cores.
-    depthwise = data[_channels(data, weight.dims)] > 1 == weight.dims[1]
+    """Price it; `grouped` are the extents of the side whose channels the weight has by groups.
+
+    A group of one channel has no matrix product for tensor cores.
+    """
+    depthwise = grouped[_channels(grouped, weight.dims)] > 1 == weight.dims[1]
     return Cost(
         flops=flops,
         read_bytes=read,

@@ -110,9 +110,7 @@ BACKWARDS = {
     ),
 }  # fmt: skip
 _MAKERS = ("cudnn", "miopen", "mkldnn", "miopen_depthwise")
-DATA_GRADIENTS = frozenset(
-    f"aten::{maker}_convolution_backward_input" for maker in _MAKERS
-)
+DATA_GRADIENTS = frozenset(f"aten::{maker}_convolution_backward_input" for maker in _MAKERS)
 """Operators of (input's size, grad_output, weight)."""
 WEIGHT_GRADIENTS = frozenset(
     f"aten::{maker}_convolution_backward_{part}"

@@ -60,12 +60,15 @@ def _batch(call: Call, form: Lookup, grad: Tensor | None) -> _Batch:
     bags = (offsets.elements - 1) // tables if tables > 0 else 0
     if bags < 1 or bags * tables != offsets.elements - 1:
         raise ShapeError("the offsets do not fit the number of tables")
-    columns = _columns(call, form, grad, bags)
+    table = sum(t.elements for t in parts)
+    columns = _columns(call, form, grad, bags) or _width_of_one(call, form, tables, table)
+    if columns is None:
+        raise ShapeError("the width of the tables was not recorded")
     samples = call.optional(form.sample_weights)
     asked = [indices, offsets, *([samples] if samples else [])]
     return _Batch(
         weights=parts[0],
-        table=sum(t.elements for t in parts),
+        table=table,
         lookups=indices.elements,
         bags=bags,
         tables=tables,
@@ -76,13 +79,19 @@ def _batch(call: Call, form: Lookup, grad: Tensor | None) -> _Batch:
     )
 
 
-def _columns(call: Call, form: Lookup, grad: Tensor | None, bags: int) -> int:
+def _columns(call: Call, form: Lookup, grad: Tensor | None, bags: int) -> int | None:
     """Return the width of the output: an argument, or that of the gradient in the backward."""
     if call.concrete is not None:
         return arguments.integer(call, form.total_width)
-    if grad is None or len(grad.dims) != 2 or grad.dims[0] != bags:  # noqa: PLR2004
-        raise ShapeError("the width of the tables was not recorded")
-    return grad.dims[1]
+    fits = grad is not None and len(grad.dims) == 2 and grad.dims[0] == bags  # noqa: PLR2004
+    return grad.dims[1] if grad is not None and fits else None
+
+
+def _width_of_one(call: Call, form: Lookup, tables: int, table: int) -> int | None:
+    """Return the width of the only table: its elements over the rows of a row-wise state."""
+    state = None if form.state is None else call.optional(form.state)
+    rows = state.elements if state else 0
+    return table // rows if tables == 1 and rows and table % rows == 0 else None
 
 
 def _widest(call: Call, form: Lookup) -> int | None:

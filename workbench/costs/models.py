@@ -20,7 +20,9 @@ from workbench.costs import (
     embedding,
     lookup,
     matmul,
+    recurrent,
     related,
+    scaled,
     shapes,
 )
 from workbench.costs.cost import convention as named
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from workbench.costs.shapes import Call
     from workbench.trace.core import Trace
 
-_FAMILIES = (matmul, attention, convolution, embedding, lookup)
+_FAMILIES = (matmul, scaled, attention, convolution, embedding, lookup, recurrent)
 MODELS: dict[str, Model] = {n: m for family in _FAMILIES for n, m in family.MODELS.items()}
 WRAPPERS = frozenset[str]().union(*(family.WRAPPERS for family in _FAMILIES))
 VIEW = "view"
@@ -111,7 +113,9 @@ def prices(ops: pl.DataFrame) -> pl.DataFrame:
 def _with_partners(kept: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
     """Add the recorded arguments of each operator's partner (`related`); null without one."""
     partners = related.partners(ops)
-    calls = ops.select(pl.col("id").alias("partner"), *(pl.col(c).alias(f"partner_{c}") for c in _CALL))
+    calls = ops.select(
+        pl.col("id").alias("partner"), *(pl.col(c).alias(f"partner_{c}") for c in _CALL)
+    )
     found = partners.join(calls, on="partner", how="left").drop("partner").rename({"op": "id"})
     return kept.join(found, on="id", how="left", maintain_order="left")
 
