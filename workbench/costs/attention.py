@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.costs.cost import Model
 
 DENSE_DIMS, PACKED_DIMS = 4, 3
+NO_TYPE = "the type of the output was not recorded"
 UNPACKED = "the lengths of the packed sequences are not recorded"
 
 
@@ -193,16 +194,18 @@ def _model(form: Signature) -> Model:
         written = sum(t.elements for t in tensors)
         if not backward:
             written = query.elements // (problem.width or 1) * problem.value_width
+        # In 8 bits the output has a type of its own, which no argument tells.
+        typed = query.dtype.bytes > 1
         return Cost(
             flops=None if pairs is None else round(each * pairs[0]),
             read_bytes=sum(t.distinct_bytes for t in (*tensors, *others) if t is not None),
-            write_bytes=written * query.dtype.bytes,
+            write_bytes=written * query.dtype.bytes if typed else None,
             precision=query.dtype.precision,
             unit="matrix",
             model="attention",
             masked_flops=round(each * pairs[1]) if pairs else 0,
             recomputed_flops=round(2 * pairs[0] * problem.width) if pairs and backward else 0,
-            unknown=UNPACKED if pairs is None else None,
+            unknown=UNPACKED if pairs is None else None if typed else NO_TYPE,
         )
 
     return model
