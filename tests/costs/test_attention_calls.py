@@ -48,7 +48,9 @@ def test_causal_corners(corner, queries, keys, pairs):
     st.integers(0, 9), st.integers(0, 9), st.booleans(), st.booleans(),
     st.integers(-1, 10), st.integers(-1, 10),
 )  # fmt: skip
-def test_pairs_against_counting_each(queries, keys, causal, corner, left, right):
+def test_pairs_against_counting_each(  # noqa: PLR0917
+    queries, keys, causal, corner, left, right
+):
     offset = keys - queries if corner else 0
     bound = 0 if causal else right
     count = 0.0

@@ -3,7 +3,7 @@
 All tables lie in one flat tensor. Which rows are looked up is in the values of the indices, which
 no recording holds: rows are taken to be different, up to the whole table, and tables of different
 widths to share the lookups evenly (mean width = columns of the output / tables). Pooled sums are
-counted only where every table is known to have the same width.
+counted only where every table is known to have the same width; the division of a mean is not.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from workbench.costs.shapes import Call, ShapeError, Tensor
 if TYPE_CHECKING:
     from workbench.costs.cost import Model
 
+UNKNOWN = "which rows, of which width, are looked up and added up is not recorded"
 FLOATS = frozenset({"fp64", "fp32", "fp16", "bf16"})
 
 
@@ -110,12 +111,10 @@ def _forward(kind: str) -> Model:
         grad = other.optional(0) if other is not None and BACKWARDS.get(name) == kind else None
         batch = _batch(call, form, grad)
         written = _written(call, form, batch, grad)
-        return _cost(
-            batch,
-            batch.adds,
-            batch.asked_bytes + batch.touched * batch.weights.dtype.bytes,
-            written,
-        )
+        pools = _pools(call, form, grad)
+        flops = None if pools is None else batch.adds if pools else 0
+        read = batch.asked_bytes + batch.touched * batch.weights.dtype.bytes
+        return _cost(batch, flops, read, written)
 
     return model
 
@@ -124,13 +123,22 @@ UNPOOLED = 2
 """The pooling mode that gives a row for each lookup."""
 
 
-def _written(call: Call, form: Lookup, batch: _Batch, grad: Tensor | None) -> int:
+def _pools(call: Call, form: Lookup, grad: Tensor | None) -> bool | None:
+    """Say whether rows are added up in bags; the backward of a lookup without has another name."""
+    if call.concrete is not None:
+        return arguments.integer(call, form.pooling) != UNPOOLED
+    return None if grad is None else True
+
+
+def _written(call: Call, form: Lookup, batch: _Batch, grad: Tensor | None) -> int | None:
     if grad is not None:
         return grad.elements * grad.dtype.bytes
-    if arguments.integer(call, form.pooling) == UNPOOLED:
-        return batch.lookups * batch.columns // batch.tables * batch.weights.dtype.bytes
+    pools = _pools(call, form, grad)
+    if pools is None:
+        return None
+    rows = batch.bags if pools else batch.lookups / batch.tables
     # The output is fp32 unless asked otherwise, whatever the tables hold.
-    return batch.bags * batch.columns * 4
+    return round(rows * batch.columns) * 4
 
 
 def _backward(kind: str) -> Model:
@@ -166,7 +174,7 @@ def _state_bytes(call: Call, form: Lookup, batch: _Batch) -> int:
     return whole * batch.touched // batch.table
 
 
-def _cost(batch: _Batch, flops: int | None, read: int, written: int) -> Cost:
+def _cost(batch: _Batch, flops: int | None, read: int, written: int | None) -> Cost:
     return Cost(
         flops=flops,
         read_bytes=read,
@@ -174,9 +182,7 @@ def _cost(batch: _Batch, flops: int | None, read: int, written: int) -> Cost:
         precision=batch.weights.dtype.precision,
         unit="vector",
         model="embedding",
-        unknown="which rows, of which width, are looked up is not recorded"
-        if flops is None
-        else None,
+        unknown=UNKNOWN if None in {flops, written} else None,
     )
 
 
