@@ -8,11 +8,16 @@ backward of an embedding lookup has the forward's indices.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import polars as pl
 
 from workbench.costs import convolution_calls, lookup_calls
 from workbench.trace import nesting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SCHEMA = pl.Schema({"op": pl.UInt32(), "partner": pl.UInt32()})
 
@@ -23,12 +28,12 @@ def partners(ops: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=SCHEMA), *found]).unique("op", maintain_order=True)
 
 
-def _named(ops: pl.DataFrame, names: object) -> pl.DataFrame:
-    return ops.filter(pl.col("name").is_in(list(names)))  # type: ignore[call-overload]
+def _named(ops: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    return ops.filter(pl.col("name").is_in(list(names)))
 
 
 def _pairs(ops: pl.Series, partner: pl.Series) -> pl.DataFrame:
-    return pl.DataFrame([ops.alias("op"), partner.alias("partner")]).cast(SCHEMA)  # type: ignore[arg-type]
+    return pl.DataFrame({"op": ops, "partner": partner}, schema=SCHEMA)
 
 
 def _callers(ops: pl.DataFrame) -> pl.DataFrame:
