@@ -130,7 +130,13 @@ SUBJECTS = {
         "workbench.analysis.roofline:roofline",
         "workbench.analysis.roofline:coverage",
         "workbench.costs.matmul",
+        "workbench.costs.scaled",
         "workbench.costs.attention",
+        "workbench.costs.attention:score_pairs",
+        "workbench.costs.convolution",
+        "workbench.costs.recurrent",
+        "workbench.costs.embedding",
+        "workbench.costs.lookup",
         "workbench.costs.ceilings",
     ],
     "What a recording can answer": [

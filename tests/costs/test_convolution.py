@@ -1,3 +1,4 @@
+import polars as pl
 import pytest
 from costs.made import op_row, trace_of
 
@@ -192,6 +193,25 @@ def test_extents_of_outputs():
     assert windows((7,), (3,), ((2,), (1,), (1,))) == (4,)
     assert windows((2,), (5,), ((1,), (0,), (1,))) == (0,)
     assert spread((2,), (2,), ((2,), (0,), (1,)), (1,)) == (5,)
+
+
+@pytest.mark.corpus
+def test_resnet_50_of_2021_has_its_published_work(corpus):
+    # 6 steps of 32 images; torchvision gives 4,089,184,256 multiply-adds an image, 2,048,000 of
+    # them in the last product; the first layer (112 * 112 * 64 * 147) needs no data gradient
+    from workbench.trace.open import open_source
+
+    trace = open_source(corpus / "traces" / "kineto" / "resnet50_v100_num_workers_0_2021.json.gz")
+    names = trace.ops.select(pl.col("id").alias("op"), pl.col("name").cast(pl.String))
+    frame = costs.operators(trace).filter(pl.col("model") == "convolution").join(names, on="op")
+    layers, first = 4_089_184_256 - 2_048_000, 112 * 112 * 64 * 147
+    found = dict(frame.group_by("name").agg(pl.col("flops").sum()).iter_rows())
+    assert found == {
+        "aten::cudnn_convolution": 6 * 32 * 2 * layers,
+        "aten::cudnn_convolution_backward_weight": 6 * 32 * 2 * layers,
+        "aten::cudnn_convolution_backward_input": 6 * 32 * 2 * (layers - first),
+    }
+    assert frame["write_bytes"].null_count() == 0
 
 
 NAMES = {"stride": "stride", "padding": "padding", "dilation": "dilation", "groups": "groups",

@@ -64,7 +64,8 @@ def _lookups(ops: pl.DataFrame) -> list[pl.DataFrame]:
     """Tie each embedding lookup to its backward node, and the node to it.
 
     Autograd numbers the node right before the lookup runs, so the operator that the node points
-    to is the last one before it: the lookup is the next of its kind on that thread.
+    to is the last one before it: the lookup is the next one on that thread. Whether it is of the
+    node's kind is for its cost to check.
     """
     nodes = _named(ops, lookup_calls.BACKWARDS).drop_nulls("forward")
     calls = _named(ops, lookup_calls.FORWARDS).sort("id")
@@ -74,14 +75,6 @@ def _lookups(ops: pl.DataFrame) -> list[pl.DataFrame]:
     inside = at < calls.height
     nodes, calls = nodes.filter(pl.Series(inside)), calls[at[inside].tolist()]
     threads = nesting.gathered(ops["thread"], nesting.ids(nodes["forward"]))
-    same = (threads == calls["thread"]) & _same_kind(nodes["name"], calls["name"])
+    same = threads == calls["thread"]
     node, call = nodes["id"].filter(same), calls["id"].filter(same)
     return [_pairs(node, call), _pairs(call, node)]
-
-
-def _same_kind(nodes: pl.Series, calls: pl.Series) -> pl.Series:
-    of = lookup_calls.BACKWARDS
-    return pl.Series(
-        [of[n] == lookup_calls.FORWARDS[c] for n, c in zip(nodes, calls, strict=True)],
-        dtype=pl.Boolean,
-    )
