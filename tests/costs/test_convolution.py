@@ -159,7 +159,7 @@ def test_an_old_recording_has_its_extents_in_partners():
 
 
 def test_without_a_backward_the_output_is_not_guessed():
-    found = prices(trace_of(OLD[:3]).ops)
+    found = prices(trace_of(OLD[:3]))
     assert found["flops"].to_list() == [None] * 3
     assert found["reason"].str.contains("was not recorded").all()
 

@@ -60,7 +60,7 @@ def test_more_lookups_than_rows_read_the_tables_once():
 
 def test_tables_of_several_widths_have_bytes_and_no_sum():
     op = split(0, 30, 4, 3, table=4800, rows=300, concrete=arguments(48, 32))
-    found = only(prices(trace_of([op]).ops), 0)
+    found = only(prices(trace_of([op])), 0)
     assert (found["flops"], found["read_bytes"], found["write_bytes"]) == (None, 2264, 768)
     assert "width" in found["unknown"]
     assert found["reason"] is None
@@ -73,7 +73,7 @@ def test_an_old_lookup_has_its_width_in_the_gradient_and_its_backward_the_indice
         split(1, 30, 4, 3, table=4800, rows=300),
         node(2, 0, [4, 48]),
     ])  # fmt: skip
-    frame = prices(trace.ops)
+    frame = prices(trace)
     forward, backward = only(frame, 1), only(frame, 2)
     assert (forward["flops"], forward["read_bytes"], forward["write_bytes"]) == (None, 2264, 768)
     # rows: 30 * 64 bytes read and written; state: a tenth (30 * 16 of 4800) of 300 floats
@@ -85,7 +85,7 @@ def test_an_old_lookup_has_its_width_in_the_gradient_and_its_backward_the_indice
 def test_one_table_has_the_width_of_its_rows():
     # 1000 rows of 96: 50 lookups * 96 * 4 bytes, 400 of indices, 40 of offsets; whether they are
     # added up in bags only the arguments or the backward would tell
-    found = only(prices(trace_of([split(0, 50, 4, 1, table=96_000, rows=1000)]).ops), 0)
+    found = only(prices(trace_of([split(0, 50, 4, 1, table=96_000, rows=1000)])), 0)
     assert (found["read_bytes"], found["reason"]) == (440 + 19_200, None)
     assert (found["flops"], found["write_bytes"]) == (None, None)
     assert "added up" in found["unknown"]
@@ -101,7 +101,7 @@ def test_the_dense_form_writes_a_gradient_of_the_whole_table():
         op_row(2, "torch::autograd::CppNode<SplitLookupFunction_Dense_Op>", None, 0,
                [[16, 32]], ["float"]) | {"forward": 0},
     ])  # fmt: skip
-    frame = prices(trace.ops)
+    frame = prices(trace)
     # 40 lookups of 16 would be 640 elements: the whole table, 112
     assert only(frame, 1)["read_bytes"] == 320 + 264 + 448
     assert only(frame, 2)["read_bytes"] == 2048 + 320 + 264
@@ -116,7 +116,7 @@ def test_the_dense_form_writes_a_gradient_of_the_whole_table():
      ([op_row(0, "x"), split(1, 30, 4, 3, table=4800, rows=300), node(2, 0, [5, 48])], "width")],
 )  # fmt: skip
 def test_what_is_not_known_says_why(rows, says):
-    frame = prices(trace_of(rows).ops)
+    frame = prices(trace_of(rows))
     assert says in frame["reason"][-1]
     assert frame["read_bytes"][-1] is None
 
@@ -124,7 +124,7 @@ def test_what_is_not_known_says_why(rows, says):
 def test_a_node_points_to_no_lookup_of_another_kind_or_thread():
     other = node(2, 0, [4, 48]) | {"name": NODE.replace("rowwise_adagrad", "sgd")}
     trace = trace_of([op_row(0, "x"), split(1, 30, 4, 3, table=4800, rows=300), other])
-    assert prices(trace.ops)["reason"].null_count() == 0
+    assert prices(trace)["reason"].null_count() == 0
     away = split(1, 30, 4, 3, table=4800, rows=300) | {"thread": 1}
     trace = trace_of([op_row(0, "x"), away, node(2, 0, [4, 48])])
-    assert prices(trace.ops)["reason"].null_count() == 0
+    assert prices(trace)["reason"].null_count() == 0

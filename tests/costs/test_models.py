@@ -78,7 +78,7 @@ def test_a_wrapper_counts_when_the_inner_shapes_are_unusable():
         op_row(1, "aten::mm", 0, 1, "not json", F2),
     ])  # fmt: skip
     assert costs.operators(trace)["op"].to_list() == [0]
-    reasons = prices(trace.ops).select("op", "reason").rows()
+    reasons = prices(trace).select("op", "reason").rows()
     assert reasons == [(0, None), (1, "input dims are not JSON")]
 
 

@@ -257,7 +257,7 @@ def _label(dims: str | None, types: str | None) -> str | None:
 
 def _explained(calls: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     """Add why an operator has no FLOPs; null for those that have."""
-    priced = models.prices(trace.ops).drop_nulls("reason")
+    priced = models.prices(trace).drop_nulls("reason")
     failed = priced.select(pl.col("op").alias("owner"), pl.col("reason").alias("failed"))
     calls = calls.join(failed, on="owner", how="left", maintain_order="left")
     modelled = [n for n in calls["operator"].unique().drop_nulls() if models.model_of(n)]

@@ -90,14 +90,15 @@ def operators(trace: Trace, *, convention: str = "default") -> pl.DataFrame:
     flops in floating-point operations by the named convention (`costs.cost.CONVENTIONS`),
     `read_bytes` and `write_bytes` compulsory; null where they are not known.
     """
-    return counted(trace.ops, prices(trace.ops), convention)
+    return counted(trace.ops, prices(trace), convention)
 
 
-def prices(ops: pl.DataFrame) -> pl.DataFrame:
+def prices(trace: Trace) -> pl.DataFrame:
     """Return a row for each operator whose name has a model: `op`, its cost, or the `reason`.
 
     Each distinct call is priced once: a trace repeats few shapes many times.
     """
+    ops = trace.ops
     names = ops["name"].unique()
     has_model = [n is not None and model_of(n) is not None for n in names.cast(pl.String)]
     known = names.filter(pl.Series(has_model, dtype=pl.Boolean))
