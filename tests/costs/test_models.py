@@ -112,8 +112,8 @@ def test_k46_matmul_family(case):
 @pytest.mark.corpus
 def test_k44_a_transposed_convolution_counts_its_inputs_once(case):
     # every one of 2 * 2 * 3 input elements times a filter of 1 * 2 * 2: 48 multiply-adds
-    frame = costs.operators(case("K44_conv_transpose"))
-    assert frame.select("flops", "unit", "model").rows() == [(96, "matrix", "convolution")]
+    found = costs.operators(case("K44_conv_transpose")).filter(pl.col("model") == "convolution")
+    assert found.select("flops", "unit").rows() == [(96, "matrix")]
 
 
 @pytest.mark.corpus
