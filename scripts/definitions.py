@@ -132,7 +132,13 @@ SUBJECTS = {
         "workbench.analysis.coverage:coverage",
         "workbench.costs.cost",
         "workbench.costs.matmul",
+        "workbench.costs.scaled",
         "workbench.costs.attention",
+        "workbench.costs.attention:score_pairs",
+        "workbench.costs.convolution",
+        "workbench.costs.recurrent",
+        "workbench.costs.embedding",
+        "workbench.costs.lookup",
         "workbench.costs.ceilings",
     ],
     "Utilisation and energy": [

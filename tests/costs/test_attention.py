@@ -90,11 +90,11 @@ def test_is_causal_is_found_where_the_schema_has_it(name, position, length):
      "_scaled_dot_product_flash_attention_for_cpu"],
 )  # fmt: skip
 def test_positions_agree_with_torch(name):
-    from workbench.costs.attention import _SIGNATURES
+    from workbench.costs.attention_calls import SIGNATURES
 
     torch = pytest.importorskip("torch")
     args = [a.name for a in getattr(torch.ops.aten, name).default._schema.arguments]
-    signature = _SIGNATURES["aten::" + name]
+    signature = SIGNATURES["aten::" + name]
     assert args[signature.query] == "query"
     assert args[signature.causal] == "is_causal"
     assert signature.mask is None or args[signature.mask] in {"attn_mask", "attn_bias"}

@@ -88,44 +88,52 @@ def test_complex_multiply_adds_are_four_real_ones():
     assert cost("aten::mm", call(c, c)).flops == 4 * 2 * 4 * 4 * 4
 
 
-def test_scaled_mm_in_8_bits_writes_the_output_type():
-    a, b = Tensor((64, 32), "c10::Float8_e4m3fn"), Tensor((32, 16), "c10::Float8_e4m3fn")
-    one = f32()
-    tensors = (a, b, one, one, None, None, None, None)
-    found = cost("aten::_scaled_mm", Call(tensors, ("",) * 6 + ("15", "False")))
-    assert found.flops == 2 * 64 * 16 * 32
-    assert found.read_bytes == 64 * 32 + 32 * 16 + 8
-    assert found.write_bytes == 64 * 16 * 2  # bfloat16
-    assert found.precision == "fp8"
-    unknown = cost("aten::_scaled_mm", Call(tensors))
-    assert (unknown.flops, unknown.write_bytes) == (found.flops, None)
+def test_linear_by_other_names():
+    # 4 x 8 by (16, 8) transposed: 1024, reads 32 + 128 + 16 elements, writes 64
+    plain = call(bf16(4, 8), bf16(16, 8), bf16(16))
+    for name in ("aten::mkldnn_linear", "mkldnn::_linear_pointwise", "vllm::rocm_unquantized_gemm"):
+        found = cost(name, plain)
+        assert (found.flops, found.read_bytes, found.epilogue_flops) == (1024, 352, 64)
+    packed = call(f32(4, 8), f32(999), f32(16, 8), f32(16))
+    found = cost("mkl::_mkl_linear", packed)
+    assert (found.flops, found.read_bytes) == (1024, 704)
 
 
-def test_scaled_mm_in_4_bits_holds_two_numbers_a_byte():
-    a, b = Tensor((64, 16), "c10::Float4_e2m1fn_x2"), Tensor((16, 8), "c10::Float4_e2m1fn_x2")
-    assert cost("aten::_scaled_mm", call(a, b, f32(), f32())).flops == 2 * 64 * 8 * 32
+def test_a_linear_that_is_asked_for_its_output_type():
+    args = (bf16(4, 8), bf16(16, 8), None, None)
+    found = cost("aiter::gemm_a16w16", call(*args, concrete=("", "", "", "6")))
+    assert (found.flops, found.write_bytes) == (1024, 4 * 64)
+    unknown = cost("aiter::gemm_a16w16", call(*args))
+    assert (unknown.flops, unknown.write_bytes) == (1024, None)
+    assert "type" in unknown.unknown
 
 
-def test_grouped_mm_of_every_form():
-    offsets = Tensor((4,), "int")
-    none = ("",) * 5
-    rows = cost("aten::_grouped_mm", call(bf16(64, 8), bf16(4, 8, 5), offsets, concrete=none))
-    assert rows.flops == 2 * 64 * 5 * 8
-    assert rows.read_bytes == (64 * 8 + 4 * 8 * 5) * 2
-    assert rows.write_bytes == 64 * 5 * 2
-    columns = cost("aten::_grouped_mm", call(bf16(4, 6, 8), bf16(8, 40), offsets, concrete=none))
-    assert (columns.flops, columns.write_bytes) == (2 * 6 * 40 * 8, 6 * 40 * 2)
-    inner = cost("aten::_grouped_mm", call(bf16(6, 64), bf16(64, 5), offsets, concrete=none))
-    assert (inner.flops, inner.write_bytes) == (2 * 6 * 5 * 64, 4 * 6 * 5 * 2)
-    batch = cost("aten::_grouped_mm", call(bf16(3, 4, 8), bf16(3, 8, 5), None, concrete=none))
-    assert batch.flops == 960
+def test_linear_backward_by_output_mask():
+    # input 4 x 8, gradient 4 x 16, weight 16 x 8: 1024 each; the bias gradient reads 64 * 2 bytes
+    args = (bf16(4, 8), bf16(4, 16), bf16(16, 8), None)
+    whole = cost("aten::linear_backward", call(*args, concrete=("", "", "", "[True, True, True]")))
+    assert (whole.flops, whole.epilogue_flops) == (2048, 64)
+    assert (whole.read_bytes, whole.write_bytes) == (2 * (64 + 128 + 32), 2 * (32 + 128 + 16))
+    bias = cost("aten::linear_backward", call(*args, concrete=("", "", "", "[False, False, True]")))
+    assert (bias.flops, bias.read_bytes, bias.write_bytes) == (0, 128, 32)
+    with pytest.raises(ShapeError, match="mask"):
+        cost("aten::linear_backward", call(*args))
+
+
+def test_outer_products():
+    # 3 x 5 of length 1: 30; addr adds 15 and reads self
+    assert cost("aten::ger", call(f32(3), f32(5))).flops == 30
+    found = cost("aten::addr", call(f32(3, 5), f32(3), f32(5)))
+    assert (found.flops, found.epilogue_flops, found.unit) == (30, 15, "vector")
+    assert (found.read_bytes, found.write_bytes) == (4 * 23, 60)
 
 
 @pytest.mark.parametrize(
     ("name", "tensors"),
     [("aten::mm", (f32(4, 8), f32(9, 5))), ("aten::mm", (f32(4, 8), None)), ("aten::mm", ()),
      ("aten::bmm", (f32(2, 4, 8), f32(3, 8, 5))), ("aten::dot", (f32(), f32())),
-     ("aten::addmm", (f32(4), f32(4, 8))), ("aten::_grouped_mm", (f32(4, 8), f32(9, 5), f32(2))),
+     ("aten::addmm", (f32(4), f32(4, 8))), ("aten::ger", (f32(4, 8), f32(5))),
+     ("aten::linear_backward", (f32(4, 8), f32(4, 9), f32(16, 8))),
      ("aten::mm", (Tensor((2, 2), "weird"), f32(2, 2))),
      ("aten::mm", (f32(2**31, 2**30), f32(2**30, 2**31)))],
 )  # fmt: skip

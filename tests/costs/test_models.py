@@ -78,7 +78,7 @@ def test_a_wrapper_counts_when_the_inner_shapes_are_unusable():
         op_row(1, "aten::mm", 0, 1, "not json", F2),
     ])  # fmt: skip
     assert costs.operators(trace)["op"].to_list() == [0]
-    reasons = prices(trace.ops).select("op", "reason").rows()
+    reasons = prices(trace).select("op", "reason").rows()
     assert reasons == [(0, None), (1, "input dims are not JSON")]
 
 
@@ -110,8 +110,10 @@ def test_k46_matmul_family(case):
 
 
 @pytest.mark.corpus
-def test_k44_convolution_has_no_model_yet_rather_than_a_wrong_one(case):
-    assert costs.operators(case("K44_conv_transpose")).is_empty()
+def test_k44_a_transposed_convolution_counts_its_inputs_once(case):
+    # every one of 2 * 2 * 3 input elements times a filter of 1 * 2 * 2: 48 multiply-adds
+    found = costs.operators(case("K44_conv_transpose")).filter(pl.col("model") == "convolution")
+    assert found.select("flops", "unit").rows() == [(96, "matrix")]
 
 
 @pytest.mark.corpus

@@ -36,16 +36,18 @@ _OWNER = [
 
 
 def owned(chosen: Selection, convention: str = "default") -> pl.DataFrame:
-    """Return the activities that count, each with its `owner`, that one's cost, or why it has none.
+    """Return the activities that count, each with its `owner` and what that one cost.
 
+    `failed` says why a count of it is not known.
     Columns: `id kind name family start_ns dur_ns owner operator input_dims input_types phase
     module flops read_bytes write_bytes precision unit model failed message_bytes`.
     """
     trace, counted = chosen.trace, chosen.counted()
-    priced = models.prices(trace.ops)
+    priced = models.prices(trace)
     costs = models.counted(trace.ops, priced, convention)
     owner = models.owners(trace.ops["parent"], costs["op"], counted["op"])
-    failed = priced.drop_nulls("reason").select(owner="op", failed="reason")
+    reason = pl.coalesce("reason", "unknown")
+    failed = priced.select(owner="op", failed=reason).drop_nulls("failed")
     ops = trace.ops.select("id", *_OP).rename({"id": "owner", "name": "operator"})
     sent = trace.collectives.select(id="activity", message_bytes="bytes").drop_nulls()
     frame = counted.select("id", "kind", "name", "family", "start_ns", "dur_ns")
@@ -137,6 +139,12 @@ def _label(dims: str | None, types: str | None) -> str | None:
         return None
 
 
+def _in_doubt() -> pl.Expr:
+    """Say where a count is missing that the roof depends on."""
+    no_bytes = (pl.col("read_bytes") + pl.col("write_bytes")).is_null()
+    return no_bytes | (pl.col("flops").is_null() & (pl.col("unit") == "matrix"))
+
+
 def explained(calls: pl.DataFrame) -> pl.DataFrame:
     """Add `reason`: why a call cannot be held against a roof; null for those that can."""
     modelled = [n for n in calls["operator"].unique().drop_nulls() if models.model_of(n)]
@@ -149,7 +157,7 @@ def explained(calls: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("it makes or describes a tensor, and has no work to do"))
         .when("over_link")
         .then(pl.lit("a copy between host and device is held against the link, not memory"))
-        .when(pl.col("model").is_not_null())
+        .when(pl.col("model").is_not_null() & ~(_in_doubt() & pl.col("failed").is_not_null()))
         .then(None)
         .when(pl.col("failed").is_not_null())
         .then("failed")

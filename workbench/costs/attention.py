@@ -2,141 +2,224 @@
 
 Two products a head: scores Q K^T and output P V, 2 FLOPs per multiply-add; softmax, masking and
 dropout are not counted. Backward runs five products (recomputed scores, dV, dP, dQ, dK: Dao,
-FlashAttention-2, arXiv 2307.08691, section 3.1). Causal attention counts the unmasked half: the
-area below the diagonal from the top-left corner, as torch defines `is_causal`.
+FlashAttention-2, arXiv 2307.08691, section 3.1). Pairs that a causal mask or a sliding window
+drops are kept apart; `score_pairs` counts the rest. Attention that is not fused is the products
+and the softmax that it calls.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from workbench.costs import arguments
+from workbench.costs.attention_calls import CACHED, LENGTH_FIRST, SIGNATURES, Signature
 from workbench.costs.cost import Cost
 from workbench.costs.shapes import Call, ShapeError, Tensor
 
 if TYPE_CHECKING:
     from workbench.costs.cost import Model
 
-ATTENTION_DIMS = 4
+DENSE_DIMS, PACKED_DIMS = 4, 3
+NO_TYPE = "the type of the output was not recorded"
+UNPACKED = "the lengths of the packed sequences are not recorded"
 
 
 @dataclass(frozen=True, slots=True)
-class _Signature:
-    """Positions of the arguments in an operator's schema (torch `native_functions.yaml`)."""
+class _Mask:
+    """Which pairs count: up to the diagonal, and a window around it (-1: no bound)."""
 
-    query: int
-    causal: int
-    mask: int | None = None
-    out: int | None = None
-    """Position of the forward output: a backward operator reads it and the incoming gradient."""
-
-
-_SIGNATURES = {
-    "aten::scaled_dot_product_attention": _Signature(0, 5, mask=3),
-    "aten::_scaled_dot_product_flash_attention_for_cpu": _Signature(0, 4, mask=5),
-    "aten::_scaled_dot_product_flash_attention": _Signature(0, 4),
-    "aten::_scaled_dot_product_efficient_attention": _Signature(0, 6, mask=3),
-    "aten::_scaled_dot_product_cudnn_attention": _Signature(0, 6, mask=3),
-    "aten::_scaled_dot_product_fused_attention_overrideable": _Signature(0, 5, mask=3),
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _Signature(1, 7, mask=8, out=4),
-    "aten::_scaled_dot_product_flash_attention_backward": _Signature(1, 11, out=4),
-    "aten::_scaled_dot_product_efficient_attention_backward": _Signature(1, 11, mask=4, out=5),
-    "aten::_scaled_dot_product_cudnn_attention_backward": _Signature(1, 14, mask=8, out=4),
-}
+    causal: bool
+    bottom_right: bool
+    left: int = -1
+    right: int = -1
 
 
-def score_pairs(queries: int, keys: int, *, causal: bool) -> float:
-    """Return how many query-key pairs are not masked.
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """The sizes of one call; `sequences` of equal lengths, or None where lengths are unknown."""
 
-    All `queries * keys`; causal: the area below the diagonal, n^2 / 2 with n = min(queries, keys),
-    and `keys` for every query past the last key. 4 x 4: 8 (half of 16). 4 x 6: 8. 6 x 4: 8 + 2 * 4.
+    sequences: int
+    heads: int
+    lengths: tuple[int, int] | None
+    width: int
+    value_width: int
+
+
+def score_pairs(
+    queries: int,
+    keys: int,
+    *,
+    causal: bool,
+    bottom_right: bool = False,
+    left: int = -1,
+    right: int = -1,
+) -> float:
+    """Return how many query-key pairs are not masked; a pair on the diagonal is half masked.
+
+    Query i stands at key i, or, with `bottom_right`, at i + keys - queries, and sees `left` keys
+    before and `right` after it (-1: all); causal: none after. All `queries * keys` without bounds.
+    4 x 4 causal: 1 + 2 + 3 + 4 less half of 4: 8. 2 x 6 causal: 3 - 1 = 2 from the top left, and
+    5 + 6 - 1 = 10 to the bottom right. A window of 1 key before: 4 x 4 is 1 + 2 + 2 + 2 - 2 = 5.
     """
-    if not causal:
-        return float(queries * keys)
-    square = min(queries, keys)
-    return square * square / 2 + (queries - square) * keys
+    right = 0 if causal else right
+    offset = keys - queries if bottom_right else 0
+    above = queries * keys if right < 0 else _clamped(queries, keys, offset + right + 1)
+    below = 0 if left < 0 else _clamped(queries, keys, offset - left)
+    diagonal = max(0, min(queries, keys - offset) - max(0, -offset)) if right == 0 else 0
+    return above - below - diagonal / 2
 
 
-def _operands(call: Call, signature: _Signature) -> tuple[Tensor, Tensor, Tensor]:
-    query, key, value = (call.tensor(signature.query + i) for i in range(3))
-    dims = query.dims, key.dims, value.dims
-    if any(len(d) != ATTENTION_DIMS for d in dims):
+def _clamped(queries: int, keys: int, first: int) -> int:
+    """Return the sum over i < queries of i + first, each held between 0 and `keys`."""
+
+    def up_to(end: int) -> int:
+        inside = max(0, min(end, keys + 1))
+        return inside * (inside - 1) // 2 + max(0, end - keys - 1) * keys
+
+    return up_to(queries + first) - up_to(first)
+
+
+def _problem(call: Call, form: Signature) -> tuple[_Problem, tuple[Tensor, Tensor, Tensor]]:
+    query, key, value = (call.tensor(form.query + i) for i in range(3))
+    if any(call.optional(p) is not None for p in form.cache):
+        raise ShapeError("keys are in a cache, and how much of it is used is not recorded")
+    packed = form.starts is not None and call.optional(form.starts[0]) is not None
+    read = _packed if packed else _dense
+    found = read(call, form, query, key, value)
+    return found, (query, key, value)
+
+
+def _dense(
+    call: Call,  # noqa: ARG001 - as `_packed`
+    form: Signature,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+) -> _Problem:
+    dims = [t.dims for t in (query, key, value)]
+    if any(len(d) != DENSE_DIMS for d in dims):
         raise ShapeError("attention needs query, key and value as batch, heads, length, width")
-    (batch, heads, _, width), (k_batch, k_heads, keys, k_width), v = dims
-    fits = (batch, width) == (k_batch, k_width) and v[:3] == (batch, k_heads, keys)
-    if not fits or not k_heads or heads % k_heads:
+    if form.layout == LENGTH_FIRST:
+        dims = [(d[0], d[2], d[1], d[3]) for d in dims]
+    (batch, heads, queries, width), (k_batch, k_heads, keys, k_width), v = dims
+    _check((batch, heads, width), (k_batch, k_heads, k_width), v[:2])
+    if v[2] != keys:
         raise ShapeError("query, key and value do not fit together")
-    return query, key, value
+    return _Problem(batch, heads, (queries, keys), width, v[3])
 
 
-def _pairs(call: Call, signature: _Signature, query: Tensor, key: Tensor) -> tuple[float, float]:
+def _packed(call: Call, form: Signature, query: Tensor, key: Tensor, value: Tensor) -> _Problem:
+    """Read sequences packed behind each other: total length, heads, width."""
+    dims = [t.dims[1:] if t.dims[:1] == (1,) and len(t.dims) == DENSE_DIMS else t.dims
+            for t in (query, key, value)]  # fmt: skip
+    if any(len(d) != PACKED_DIMS for d in dims) or form.starts is None:
+        raise ShapeError("packed attention needs total length, heads, width")
+    (queries, heads, width), (keys, k_heads, k_width), v = dims
+    _check((1, heads, width), (1, k_heads, k_width), (1, v[1]))
+    sequences = call.tensor(form.starts[0]).elements - 1
+    lengths = _lengths(call, form, sequences, (queries, keys))
+    return _Problem(sequences, heads, lengths, width, v[2])
+
+
+def _lengths(
+    call: Call, form: Signature, sequences: int, totals: tuple[int, int]
+) -> tuple[int, int] | None:
+    """Return the lengths when all sequences have the same: the longest fills the total."""
+    if sequences == 1:
+        return totals
+    if sequences < 1 or form.longest is None:
+        raise ShapeError("no sequences")
+    try:
+        longest = tuple(arguments.integer(call, p) for p in form.longest)
+    except ShapeError:
+        return None
+    full = all(n * sequences == total for n, total in zip(longest, totals, strict=True))
+    return (longest[0], longest[1]) if full else None
+
+
+def _check(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> None:
+    """Check (batch, heads, width) of query and key, and (batch, heads) of the value."""
+    fits = (query[0], query[2]) == (key[0], key[2]) and value == key[:2]
+    if not fits or not key[1] or query[1] % key[1]:
+        raise ShapeError("query, key and value do not fit together")
+
+
+def _mask(call: Call, form: Signature) -> _Mask:
+    kind = 0 if form.kinds is None else arguments.integer(call, form.kinds)
+    causal = call.flag(form.causal) if form.causal is not None else kind > 0
+    if form.window is not None:
+        before = _bound(call, form.window) - 1
+        if before >= 0 and not causal:
+            raise ShapeError("a window around the diagonal, of a form that is not known")
+        return _Mask(causal, kind == 2, max(before, -1))  # noqa: PLR2004 - from the bottom right
+    left, right = _bound(call, form.left), _bound(call, form.right)
+    return _Mask(causal, form.bottom_right, left, right)
+
+
+def _bound(call: Call, position: int | None) -> int:
+    """Return a bound of a window; -1 where there is none (versions without it record nothing)."""
+    if position is None or not call.text(position):
+        return -1
+    return max(arguments.integer(call, position), -1)
+
+
+def _pairs(problem: _Problem, mask: _Mask) -> tuple[float, float] | None:
     """Return query-key pairs over all heads: those that count, and those that a mask drops."""
-    batch, heads, queries, _ = query.dims
-    whole = batch * heads * score_pairs(queries, key.dims[2], causal=False)
-    if not call.flag(signature.causal):
-        return whole, 0.0
-    kept = batch * heads * score_pairs(queries, key.dims[2], causal=True)
-    return kept, whole - kept
+    if problem.lengths is None:
+        return None
+    each = problem.sequences * problem.heads
+    kept = score_pairs(*problem.lengths, causal=mask.causal, bottom_right=mask.bottom_right,
+                       left=mask.left, right=mask.right)  # fmt: skip
+    whole = problem.lengths[0] * problem.lengths[1]
+    return each * kept, each * (whole - kept)
 
 
-def _read(call: Call, signature: _Signature, tensors: tuple[Tensor, ...]) -> int:
-    mask = None if signature.mask is None else call.optional(signature.mask)
-    return sum(t.distinct_bytes for t in tensors) + (mask.distinct_bytes if mask else 0)
-
-
-def _forward(call: Call, signature: _Signature) -> Cost:
-    """Forward: 2 * B * H * pairs * (D + Dv); reads Q, K, V and a mask, writes O.
-
-    Grouped queries (fewer K and V heads) need the products of all query heads, and the bytes of
-    the K and V heads that exist. Row statistics are not counted.
-    """
-    query, key, value = _operands(call, signature)
-    width, value_width = query.dims[3], value.dims[3]
-    kept, masked = (2 * p * (width + value_width) for p in _pairs(call, signature, query, key))
-    out = math.prod(query.dims[:3]) * value_width * query.dtype.bytes
-    read = _read(call, signature, (query, key, value))
-    return Cost(
-        flops=round(kept),
-        read_bytes=read,
-        write_bytes=out,
-        precision=query.dtype.precision,
-        unit="matrix",
-        model="attention",
-        masked_flops=round(masked),
-    )
-
-
-def _backward(call: Call, signature: _Signature, out: int) -> Cost:
-    """Backward: 2 * B * H * pairs * (3 D + 2 Dv); reads dO, Q, K, V, O, writes dQ, dK, dV."""
-    query, key, value = _operands(call, signature)
-    width, value_width = query.dims[3], value.dims[3]
-    pairs = _pairs(call, signature, query, key)
-    kept, masked = (2 * p * (3 * width + 2 * value_width) for p in pairs)
-    read = _read(call, signature, (query, key, value, call.tensor(0), call.tensor(out)))
-    written = sum(t.elements * t.dtype.bytes for t in (query, key, value))
-    return Cost(
-        flops=round(kept),
-        read_bytes=read,
-        write_bytes=written,
-        precision=query.dtype.precision,
-        unit="matrix",
-        model="attention",
-        masked_flops=round(masked),
-        recomputed_flops=round(2 * pairs[0] * width),
-    )
-
-
-def _model(signature: _Signature) -> Model:
+def _model(form: Signature) -> Model:
     def model(call: Call) -> Cost:
-        if signature.out is None:
-            return _forward(call, signature)
-        return _backward(call, signature, signature.out)
+        """Forward: 2 * B * H * pairs * (D + Dv); reads Q, K, V and a mask, writes O.
+
+        Backward: 2 * B * H * pairs * (3 D + 2 Dv); reads dO and O too, writes dQ, dK, dV. Grouped
+        queries (fewer K and V heads) need the products of all query heads, and the bytes of the K
+        and V heads that exist. Row statistics are not counted.
+        """
+        problem, tensors = _problem(call, form)
+        pairs = _pairs(problem, _mask(call, form))
+        query = tensors[0]
+        backward = form.out is not None
+        scores, values = (3, 2) if backward else (1, 1)
+        each = 2 * (scores * problem.width + values * problem.value_width)
+        others = [] if form.mask is None else [call.optional(form.mask)]
+        others += [call.tensor(0), call.tensor(form.out)] if form.out is not None else []
+        written = sum(t.elements for t in tensors)
+        if not backward:
+            written = query.elements // (problem.width or 1) * problem.value_width
+        # In 8 bits the output has a type of its own, which no argument tells.
+        typed = query.dtype.bytes > 1
+        return Cost(
+            flops=None if pairs is None else round(each * pairs[0]),
+            read_bytes=sum(t.distinct_bytes for t in (*tensors, *others) if t is not None),
+            write_bytes=written * query.dtype.bytes if typed else None,
+            precision=query.dtype.precision,
+            unit="matrix",
+            model="attention",
+            masked_flops=round(each * pairs[1]) if pairs else 0,
+            recomputed_flops=round(2 * pairs[0] * problem.width) if pairs and backward else 0,
+            unknown=UNPACKED if pairs is None else None if typed else NO_TYPE,
+        )
 
     return model
 
 
-MODELS = {name: _model(signature) for name, signature in _SIGNATURES.items()}
-"""Models by operator name. The outer operators only: what they call inside carries no model."""
+def _cached(call: Call) -> Cost:
+    query = list(call.tensor(0).dims)
+    raise ShapeError(f"how many cached keys the queries {query} see is not recorded")
+
+
+MODELS = {
+    **{name: _model(form) for name, form in SIGNATURES.items()},
+    **dict.fromkeys(CACHED, _cached),
+}
+"""Models by operator name."""
 WRAPPERS = frozenset({"aten::scaled_dot_product_attention"})
 """Those that hand the work to another operator where that one is recorded."""

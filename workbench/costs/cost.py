@@ -45,6 +45,8 @@ class Cost:
     recomputed_flops: int = 0
     """The part of `flops` that computes again what the forward pass had (scores in a fused
     attention's backward)."""
+    unknown: str | None = None
+    """Why a count is None, where one is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from workbench.costs import arguments
 from workbench.costs.cost import Cost
-from workbench.costs.shapes import (
-    DTYPES,
-    SCALAR_TYPES,
-    Call,
-    DType,
-    ShapeError,
-    Tensor,
-    broadcast,
-)
+from workbench.costs.shapes import Call, DType, ShapeError, Tensor, broadcast
 
 if TYPE_CHECKING:
     from workbench.costs.cost import Model
@@ -50,7 +43,7 @@ def _matmul(call: Call, first: int = 0) -> Cost:
     """mm, bmm, matmul, mv, dot: self @ other; FLOPs 2 * out * K."""
     left, right = call.tensor(first), call.tensor(first + 1)
     out, inner = product(left.dims, right.dims)
-    return _cost(left, (right,), out, inner)
+    return price(left, (right,), out, inner)
 
 
 def _add_matmul(call: Call) -> Cost:
@@ -62,8 +55,8 @@ def _add_matmul(call: Call) -> Cost:
     out, inner = product(left.dims, right.dims)
     ignored = call.text(3) in {"0", "0."}
     if ignored:
-        return _cost(left, (right,), out, inner)
-    return _cost(left, (right, call.tensor(0)), out, inner, added=1)
+        return price(left, (right,), out, inner)
+    return price(left, (right, call.tensor(0)), out, inner, added=1)
 
 
 def _add_reduced(call: Call) -> Cost:
@@ -72,7 +65,7 @@ def _add_reduced(call: Call) -> Cost:
     out, inner = product(left.dims, right.dims)
     if len(out) != 3:  # noqa: PLR2004 - batch, rows, columns
         raise ShapeError("addbmm needs two batches of matrices")
-    return _cost(left, (right, call.tensor(0)), out[1:], inner * out[0], added=1)
+    return price(left, (right, call.tensor(0)), out[1:], inner * out[0], added=1)
 
 
 def _linear(call: Call) -> Cost:
@@ -81,59 +74,70 @@ def _linear(call: Call) -> Cost:
     out, inner = product(left.dims, weight.dims[::-1])
     bias = call.optional(2)
     if bias is None:
-        return _cost(left, (weight,), out, inner)
-    return _cost(left, (weight, bias), out, inner, added=1)
+        return price(left, (weight,), out, inner)
+    return price(left, (weight, bias), out, inner, added=1)
 
 
-def _scaled(call: Call) -> Cost:
-    """_scaled_mm: a low-precision product with scales (arguments 2, 3), bias 4, output type 6.
+def _packed_linear(call: Call) -> Cost:
+    """_mkl_linear: input, packed weight, weight, bias; the packed weight holds the same numbers."""
+    tensors = call.tensor(0), call.tensor(2), call.optional(3)
+    return _linear(replace(call, tensors=tensors))
 
-    4-bit numbers are stored two to a byte along K, so K is twice the recorded extent.
+
+def _typed_linear(call: Call) -> Cost:
+    """gemm_a16w16: a linear with the output type at argument 3."""
+    cost = _linear(call)
+    left = call.tensor(0)
+    written = arguments.written_type(call, 3, left)
+    size = None if written is None else (cost.write_bytes or 0) // left.dtype.bytes * written.bytes
+    return replace(cost, write_bytes=size, unknown=None if written else NO_TYPE)
+
+
+def _linear_backward(call: Call) -> Cost:
+    """linear_backward: input, grad, weight, mask; 2 * M * N * K for each of two gradients.
+
+    The bias gradient adds up the gradient (an epilogue), and reads its bytes.
     """
-    left, right = call.tensor(0), call.tensor(1)
-    out, inner = product(left.dims, right.dims)
-    extra = [t for t in (call.optional(i) for i in (2, 3, 4)) if t is not None]
-    written = _output_type(call, 6, left)
-    biased = call.optional(4) is not None
-    return _cost(left, (right, *extra), out, inner * left.dtype.packed, biased, written=written)
+    data, grad, weight = (call.tensor(i) for i in range(3))
+    to_data, to_weight, to_bias = (*arguments.mask(call, -1), False, False, False)[:3]
+    out, inner = product(data.dims, weight.dims[::-1])
+    if out != grad.dims:
+        raise ShapeError("input, gradient and weight do not fit together")
+    read = [grad, *[weight] * to_data, *[data] * to_weight]
+    written = data.elements * to_data + weight.elements * to_weight + weight.dims[0] * to_bias
+    return Cost(
+        flops=2 * grad.elements * inner * (to_data + to_weight),
+        read_bytes=sum(t.distinct_bytes for t in read),
+        write_bytes=written * data.dtype.bytes,
+        precision=data.dtype.precision,
+        unit="matrix",
+        model="matmul",
+        epilogue_flops=grad.elements * to_bias,
+    )
 
 
-def _grouped(call: Call) -> Cost:
-    """_grouped_mm: groups split rows (2D x 3D), columns (3D x 2D), K (2D x 2D) or are a batch.
-
-    Every row, column or K element is taken to belong to a group. FLOPs 2 * M * N * K over all.
-    """
-    left, right = call.tensor(0), call.tensor(1)
-    a, b = left.dims, right.dims
-    if (len(a), len(b)) == (3, 3):
-        return _matmul(call)
-    groups = call.tensor(2).elements if (len(a), len(b)) == (2, 2) else 1
-    if not {len(a), len(b)} <= {2, 3} or a[-1] != b[-2]:
-        raise ShapeError(f"{list(a)} and {list(b)} do not multiply by groups")
-    written = _output_type(call, 4, left)
-    out = (groups, a[-2], b[-1])
-    if groups == 0:
-        raise ShapeError("no groups")
-    cost = _cost(left, (right,), out, a[-1], written=written)
-    # With K split, each group's product contracts its own part: the parts add up to K once.
-    return replace(cost, flops=2 * math.prod(out) // groups * a[-1])
+def _outer(call: Call, first: int = 0) -> Cost:
+    """ger: the product of a column and a row, K = 1."""
+    left, right = call.tensor(first), call.tensor(first + 1)
+    if len(left.dims) != 1 or len(right.dims) != 1:
+        raise ShapeError("an outer product needs two vectors")
+    return price(left, (right,), (*left.dims, *right.dims), 1)
 
 
-def _output_type(call: Call, position: int, left: Tensor) -> DType | None:
-    """Return the written type: that of the first input unless `out_dtype` says; None: unknown."""
-    text = call.text(position)
-    if text is None:
-        return None
-    if not text:
-        return left.dtype
-    name = SCALAR_TYPES.get(int(text)) if text.isascii() and text.isdigit() else None
-    return DTYPES[name] if name else None
+def _add_outer(call: Call) -> Cost:
+    """addr: self + vec1 vec2^T; self is read."""
+    base = call.tensor(0)
+    cost = _outer(call, 1)
+    read = (cost.read_bytes or 0) + base.distinct_bytes
+    added = cost.flops // 2 if cost.flops else 0
+    return replace(cost, read_bytes=read, epilogue_flops=added)
 
 
 _SAME = DType("same", 0)
+NO_TYPE = "the type of the output was not recorded"
 
 
-def _cost(
+def price(
     left: Tensor,
     others: tuple[Tensor, ...],
     out: tuple[int, ...],
@@ -156,6 +160,7 @@ def _cost(
         unit="matrix" if matrices else "vector",
         model="matmul",
         epilogue_flops=added * elements,
+        unknown=NO_TYPE if written is None else None,
     )
 
 
@@ -173,9 +178,24 @@ MODELS: dict[str, Model] = {
     "aten::addmv": _add_matmul,
     "aten::addbmm": _add_reduced,
     "aten::linear": _linear,
-    "aten::_scaled_mm": _scaled,
-    "aten::_grouped_mm": _grouped,
+    "aten::mkldnn_linear": _linear,
+    "mkldnn::_linear_pointwise": _linear,
+    "mkl::_mkl_linear": _packed_linear,
+    "vllm::rocm_unquantized_gemm": _linear,
+    "aiter::gemm_a16w16": _typed_linear,
+    "aten::linear_backward": _linear_backward,
+    "aten::mkldnn_linear_backward": _linear_backward,
+    "aten::addr": _add_outer,
+    "aten::ger": _outer,
 }
 """Models by operator name; the in-place form (`addmm_`) has the model of the plain one."""
-WRAPPERS = frozenset({"aten::matmul", "aten::linear"})
+WRAPPERS = frozenset(
+    {
+        "aten::matmul",
+        "aten::linear",
+        "aten::ger",
+        "aiter::gemm_a16w16",
+        "vllm::rocm_unquantized_gemm",
+    }
+)
 """Those that hand the work to another operator where that one is recorded."""

@@ -8,13 +8,23 @@ and what it calls (an `addmm` that copies an operand) is part of it.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from workbench.costs import attention, matmul, shapes
+from workbench.costs import (
+    attention,
+    convolution,
+    embedding,
+    lookup,
+    matmul,
+    recurrent,
+    related,
+    scaled,
+    shapes,
+)
 from workbench.costs.cost import convention as named
 from workbench.errors import unknown_name
 from workbench.trace import nesting
@@ -26,7 +36,7 @@ if TYPE_CHECKING:
     from workbench.costs.shapes import Call
     from workbench.trace.core import Trace
 
-_FAMILIES = (matmul, attention)
+_FAMILIES = (matmul, scaled, attention, convolution, embedding, lookup, recurrent)
 MODELS: dict[str, Model] = {n: m for family in _FAMILIES for n, m in family.MODELS.items()}
 WRAPPERS = frozenset[str]().union(*(family.WRAPPERS for family in _FAMILIES))
 VIEW = "view"
@@ -43,12 +53,15 @@ SCHEMA = pl.Schema(
     }
 )
 MAX_COUNT = 2**63 - 1
-_KEY = ["name", "input_dims", "input_types", "input_strides", "concrete_inputs"]
+_CALL = ["name", "input_dims", "input_types", "input_strides", "concrete_inputs"]
+_PARTNER = [f"partner_{column}" for column in _CALL]
+_KEY = [*_CALL, *_PARTNER]
 _PRICE: dict[str, pl.DataType] = {
     **{name: dtype for name, dtype in SCHEMA.items() if name != "op"},
     "epilogue_flops": pl.Int64(),
     "masked_flops": pl.Int64(),
     "recomputed_flops": pl.Int64(),
+    "unknown": pl.String(),
     "wraps": pl.Boolean(),
     "reason": pl.String(),
 }
@@ -77,18 +90,20 @@ def operators(trace: Trace, *, convention: str = "default") -> pl.DataFrame:
     flops in floating-point operations by the named convention (`costs.cost.CONVENTIONS`),
     `read_bytes` and `write_bytes` compulsory; null where they are not known.
     """
-    return counted(trace.ops, prices(trace.ops), convention)
+    return counted(trace.ops, prices(trace), convention)
 
 
-def prices(ops: pl.DataFrame) -> pl.DataFrame:
+def prices(trace: Trace) -> pl.DataFrame:
     """Return a row for each operator whose name has a model: `op`, its cost, or the `reason`.
 
     Each distinct call is priced once: a trace repeats few shapes many times.
     """
+    ops = trace.ops
     names = ops["name"].unique()
     has_model = [n is not None and model_of(n) is not None for n in names.cast(pl.String)]
     known = names.filter(pl.Series(has_model, dtype=pl.Boolean))
-    kept = ops.filter(pl.col("name").is_in(known.implode())).select("id", *_KEY)
+    kept = ops.filter(pl.col("name").is_in(known.implode())).select("id", *_CALL)
+    kept = _with_partners(kept, ops)
     keys = kept.select(_KEY).unique(maintain_order=True)
     rows = [_row(*key) for key in keys.cast(pl.String()).iter_rows()]
     made = pl.DataFrame(rows, schema=_PRICE, orient="row")
@@ -96,12 +111,25 @@ def prices(ops: pl.DataFrame) -> pl.DataFrame:
     return joined.rename({"id": "op"}).select("op", *_PRICE).sort("op")
 
 
-def _row(
-    name: str, dims: str | None, types: str | None, strides: str | None, concrete: str | None
-) -> dict[str, object]:
+def _with_partners(kept: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
+    """Add the recorded arguments of each operator's partner (`related`); null without one."""
+    partners = related.partners(ops)
+    calls = ops.select(
+        pl.col("id").alias("partner"), *(pl.col(c).alias(f"partner_{c}") for c in _CALL)
+    )
+    found = partners.join(calls, on="partner", how="left").drop("partner").rename({"op": "id"})
+    return kept.join(found, on="id", how="left", maintain_order="left")
+
+
+def _row(name: str, *recorded: str | None) -> dict[str, object]:
+    """Price one call: name, dims, types, strides, concrete inputs, and those of its partner."""
     wraps = name in WRAPPERS or name.removesuffix("_") in WRAPPERS
+    own, (partner, *others) = recorded[:4], recorded[4:]
     try:
-        found = cost(name, shapes.parse(dims, types, strides, concrete))
+        call = shapes.parse(*own)
+        if partner is not None:
+            call = replace(call, partner=(partner, shapes.parse(*others)))
+        found = cost(name, call)
     except shapes.ShapeError as error:
         return dict.fromkeys(_PRICE) | {"reason": str(error), "wraps": wraps}
     return asdict(found) | {"reason": None, "wraps": wraps}

@@ -188,6 +188,8 @@ def _missing(
         return "the kernels' names do not tell fp32 from TF32"
     if call_flops and unit == "matrix" and held.peak_flops_per_s is None:
         return f"no peak of {precision} ({unit}) in {roofs.source}"
+    if call_flops is None and unit == "matrix":
+        return "its FLOPs are not known"
     if roofs.memory is None:
         return f"no memory bandwidth in {roofs.source}"
     return "the bytes that it moves are not known" if held.memory_level is None else None

@@ -140,6 +140,9 @@ class Call:
     tensors: tuple[Tensor | tuple[Tensor, ...] | None, ...]
     concrete: tuple[str, ...] | None = None
     """Text of the other arguments, empty for tensors; None when it was not recorded."""
+    partner: tuple[str, Call] | None = None
+    """Name and arguments of the operator that recorded what this one left out: the backward of a
+    convolution, the lookup of an embedding's backward (see `costs.related`)."""
 
     def tensor(self, position: int) -> Tensor:
         """Return the tensor at a position, or raise `ShapeError`."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
-from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 
-from workbench.trace import nesting, schema
+from workbench.trace import messages, nesting, schema
 from workbench.trace.names import matching
 from workbench.trace.nesting import NONE, Rows
 from workbench.trace.phases import is_communication
@@ -18,6 +15,8 @@ from workbench.trace.phases import is_communication
 RECORD = "record_param_comms"
 """The operator in which torch records what a collective moves."""
 
+NCCL = "nccl:"
+"""How torch names the range around a collective's launch, as in `nccl:all_reduce`."""
 _NAMES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("reduce_scatter", re.compile(r"reduce_?scatter")),
     ("all_gather", re.compile(r"all_?gather")),
@@ -125,9 +124,10 @@ def collectives(
     """Return a row for each collective activity.
 
     Fields come from the kernel's own record first, from the `record_param_comms` operator that
-    launched it second, from the payload of an annotation around its launch third, from a gloo
-    range's recorded inputs last. The message size is what nccl-tests counts: the larger of input
-    and output on this rank.
+    launched it second, from the payload of an annotation around its launch third. Where none says
+    how much was moved, recorded tensors do: those of the `c10d` operator, of the `nccl:` range
+    around the launch, of a gloo range. The message size is what nccl-tests counts: the larger of
+    input and output on this rank.
     """
     found = activities.filter(pl.col("kind") == "collective")
     if not found.height:
@@ -140,17 +140,25 @@ def collectives(
         pl.coalesce(c, *(nesting.gathered(f[c], rows) for f, rows in told if c in f.columns))
         for c in comm
     )
-    return _sized(_inputs(found))
+    around = _around(found, launches, ranges, pl.col("name").cast(pl.String).str.starts_with(NCCL))
+    found = messages.filled(found, messages.of_operators(ops, op))
+    found = messages.filled(found, messages.of_ranges(ranges, around))
+    return _sized(messages.of_itself(found))
 
 
 def _payload(found: pl.DataFrame, launches: pl.DataFrame, ranges: pl.DataFrame) -> Rows:
     """Return the innermost annotation with a payload around each collective's launch, or -1."""
-    out = np.full(found.height, NONE, np.int64)
     if "comm_name" not in ranges.columns:
-        return out
-    told = ranges.with_row_index("row").filter(
-        pl.col("comm_name").is_not_null() & pl.col("thread").is_not_null()
-    )
+        return np.full(found.height, NONE, np.int64)
+    return _around(found, launches, ranges, pl.col("comm_name").is_not_null())
+
+
+def _around(
+    found: pl.DataFrame, launches: pl.DataFrame, ranges: pl.DataFrame, wanted: pl.Expr
+) -> Rows:
+    """Return the innermost wanted range around each collective's launch, or -1."""
+    out = np.full(found.height, NONE, np.int64)
+    told = ranges.with_row_index("row").filter(wanted & pl.col("thread").is_not_null())
     calls = found.with_row_index("at").join(
         launches, left_on="launch", right_on="id", suffix="_call"
     )
@@ -161,43 +169,6 @@ def _payload(found: pl.DataFrame, launches: pl.DataFrame, ranges: pl.DataFrame) 
     row = told["row"].to_numpy()[order][inner].astype(np.int64)
     out[calls["at"].to_numpy()] = np.where(inner == NONE, NONE, row)
     return out
-
-
-def _inputs(found: pl.DataFrame) -> pl.DataFrame:
-    """Fill element counts and type from the inputs that a gloo range recorded."""
-    if "input_dims" not in found.columns:
-        return found
-    sizes = [
-        _first_input(d, t) for d, t in zip(found["input_dims"], found["input_types"], strict=True)
-    ]
-    elements = pl.Series([s[0] for s in sizes], dtype=pl.Int64)
-    dtype = pl.Series([s[1] for s in sizes], dtype=pl.String)
-    return found.with_columns(
-        comm_in=pl.coalesce("comm_in", elements), comm_dtype=pl.coalesce("comm_dtype", dtype)
-    )
-
-
-def _first_input(dims: str | None, types: str | None) -> tuple[int | None, str | None]:
-    """Return the elements of all tensors that a range took, and the type of the first."""
-    try:
-        shapes = msgspec.json.decode(dims or "[]", type=list[list[Any]])
-        kinds = msgspec.json.decode(types or "[]", type=list[str])
-    except (msgspec.DecodeError, RecursionError):
-        return None, None
-    counts = [count for shape in shapes for count in _elements(shape)]
-    total = sum(counts)
-    dtype = kinds[0].partition("[")[0] if kinds else None
-    return (total if counts and 0 <= total < 2**63 else None), dtype or None
-
-
-def _elements(shape: list[Any]) -> list[int]:
-    """Return the element counts in one input: a tensor's shape, or a list of such."""
-    tensors = [shape] if all(type(n) is int for n in shape) else shape
-    return [
-        math.prod(t)
-        for t in tensors
-        if isinstance(t, list) and t and all(type(n) is int for n in t)
-    ]
 
 
 def _sized(found: pl.DataFrame) -> pl.DataFrame:
