@@ -14,7 +14,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from workbench.costs import attention, matmul, shapes
+from workbench.costs import (
+    attention,
+    copies,
+    drawing,
+    elementwise,
+    evidence,
+    fourier,
+    fused,
+    indexing,
+    loss,
+    matmul,
+    norm,
+    optimizer,
+    pooling,
+    reduction,
+    shapes,
+    sparse,
+    views,
+)
 from workbench.costs.cost import convention as named
 from workbench.errors import unknown_name
 from workbench.trace import nesting
@@ -26,10 +44,28 @@ if TYPE_CHECKING:
     from workbench.costs.shapes import Call
     from workbench.trace.core import Trace
 
-_FAMILIES = (matmul, attention)
+_FAMILIES = (
+    matmul,
+    attention,
+    elementwise,
+    reduction,
+    loss,
+    norm,
+    pooling,
+    copies,
+    indexing,
+    drawing,
+    optimizer,
+    fourier,
+    sparse,
+    fused,
+    views,
+)
 MODELS: dict[str, Model] = {n: m for family in _FAMILIES for n, m in family.MODELS.items()}
+PREFIXES: dict[str, Model] = sparse.PREFIXES | fused.PREFIXES
+"""Models by the beginning of an operator's name."""
 WRAPPERS = frozenset[str]().union(*(family.WRAPPERS for family in _FAMILIES))
-VIEW = "view"
+VIEW = views.COST.model
 """The model of operators that only make or describe tensors: no work, and no time of others."""
 SCHEMA = pl.Schema(
     {
@@ -54,7 +90,10 @@ _PARTS: dict[str, pl.DataType] = {
 
 def model_of(name: str) -> Model | None:
     """Return the model of an operator name; `addmm_` (in place) has that of `addmm`."""
-    return MODELS.get(name) or MODELS.get(name.removesuffix("_"))
+    found = MODELS.get(name) or MODELS.get(name.removesuffix("_"))
+    if found is None:
+        found = next((m for start, m in PREFIXES.items() if name.startswith(start)), None)
+    return found
 
 
 def cost(name: str, call: Call) -> Cost:
@@ -76,7 +115,7 @@ def operators(trace: Trace, *, convention: str = "default") -> pl.DataFrame:
     `read_bytes` and `write_bytes` compulsory; null where they are not known.
     """
     counted = named(convention)
-    priced = _priced(trace.ops).with_columns(counted.flops().alias("flops"))
+    priced = _priced(trace).with_columns(counted.flops().alias("flops"))
     return priced.join(_carriers(trace.ops, priced), on="op", how="semi").select(SCHEMA.names())
 
 
@@ -98,7 +137,7 @@ def _inside(parent: pl.Series, whole: pl.Series, ops: pl.Series) -> pl.Series:
 
 def unmodelled(trace: Trace) -> pl.DataFrame:
     """Return (op, reason) for operators whose name has a model but whose shapes cannot be used."""
-    known = _modelled_ops(trace.ops)
+    known = _modelled_ops(evidence.completed(trace))
     table = _table(known)
     failed = table.filter(pl.col("reason").is_not_null()).select(*_KEY, "reason")
     joined = known.join(failed, on=_KEY, how="inner", nulls_equal=True)
@@ -108,7 +147,10 @@ def unmodelled(trace: Trace) -> pl.DataFrame:
 def _modelled_ops(ops: pl.DataFrame) -> pl.DataFrame:
     names = [n for n in ops["name"].unique().cast(pl.String).drop_nulls() if model_of(n)]
     kept = ops.filter(pl.col("name").cast(pl.String).is_in(names)).select("id", *_KEY)
-    return kept.with_columns(pl.col("name").cast(pl.String))
+    kept = kept.with_columns(pl.col("name").cast(pl.String))
+    # Views need no arguments, and have thousands of different ones.
+    is_view = pl.col("name").is_in(list(views.NAMES))
+    return kept.with_columns(pl.when(~is_view).then(pl.col(c)) for c in _KEY[1:])
 
 
 def _table(known: pl.DataFrame) -> pl.DataFrame:
@@ -123,17 +165,29 @@ def _row(
     name: str, dims: str | None, types: str | None, strides: str | None, concrete: str | None
 ) -> dict[str, object]:
     try:
-        found = cost(name, shapes.parse(dims, types, strides, concrete))
+        found = _priced_call(name, dims, types, strides, concrete)
     except shapes.ShapeError as error:
         return dict.fromkeys(_PARTS) | {"reason": str(error)}
     return asdict(found) | {"reason": None}
 
 
-def _priced(ops: pl.DataFrame) -> pl.DataFrame:
-    known = _modelled_ops(ops)
+def _priced_call(name: str, *columns: str | None) -> Cost:
+    if name in views.NAMES:
+        return views.COST
+    return cost(name, shapes.parse(*columns))  # type: ignore[arg-type]
+
+
+def _priced(trace: Trace) -> pl.DataFrame:
+    known = _modelled_ops(evidence.completed(trace))
     table = _table(known).filter(pl.col("reason").is_null()).drop("reason")
-    joined = known.join(table, on=_KEY, how="inner", nulls_equal=True)
-    return joined.rename({"id": "op"}).select("op", "name", *_PARTS).sort("op")
+    joined = known.join(table, on=_KEY, how="inner", nulls_equal=True).rename({"id": "op"})
+    # One that launched a kernel itself did more than its name says: its work is not known.
+    working = (pl.col("model") == VIEW) & pl.col("op").is_in(_launchers(trace).implode())
+    return joined.filter(~working).select("op", "name", *_PARTS).sort("op")
+
+
+def _launchers(trace: Trace) -> pl.Series:
+    return trace.activities.filter(pl.col("kind") == "kernel")["op"].drop_nulls().unique()
 
 
 def enclosing(parent: pl.Series, ops: pl.Series) -> pl.Series:

@@ -1,0 +1,136 @@
+"""What kernels and inner operators tell of a call that its recorded arguments do not.
+
+Profilers record the type of a list of tensors as `TensorList`, and older ones no flags. The names
+of the kernels say which element type they were made for, and whether a batch norm trained. Kernels
+that disagree tell nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import polars as pl
+
+from workbench.costs.shapes import DTYPES
+
+if TYPE_CHECKING:
+    from workbench.trace.core import Trace
+
+LIST = "TensorList"
+_SPACE = r"(?:at::native::(?:\(anonymous namespace\)::|<unnamed>::)?)?"
+# The first one or two types that these templates are made for: Functor<float, 2, 2, 0>,
+# CopyFunctor<int, long, 2, 1, 1> (destination, source), CatArrayBatchedCopy<OpaqueType<2u>, …>.
+TYPES = (
+    rf"(?:Functor|CatArrayBatchedCopy\w*)<\s*{_SPACE}(?P<first>OpaqueType<[^>]*>|[\w:]+(?:<[\w:]+>)?)"
+    rf"(?:,\s*(?P<second>[A-Za-z][\w:]*))?"
+)
+BATCH_NORMS = ("aten::cudnn_batch_norm", "aten::miopen_batch_norm", "aten::native_batch_norm")
+TRAINS = r"bn_fw_tr|BnFwdTrain|batch_norm_collect_statistics"
+EVALUATES = r"bn_fw_inf|BnFwdInfer"
+_TRAINING = '["","","","","","{}","",""]'
+"""The concrete inputs of a batch norm: `training` is argument 5."""
+
+
+def completed(trace: Trace) -> pl.DataFrame:
+    """Return the operators with types of lists and modes of batch norms filled in, where told."""
+    ops = trace.ops
+    lists = ops.filter(pl.col("input_types").cast(pl.String).str.contains(LIST, literal=True))
+    norms = ops.filter(
+        pl.col("concrete_inputs").is_null() & pl.col("name").cast(pl.String).is_in(BATCH_NORMS)
+    )
+    if lists.height:
+        ops = _replaced(ops, "input_types", _types(lists, trace))
+    return _replaced(ops, "concrete_inputs", _modes(norms, trace)) if norms.height else ops
+
+
+def _replaced(ops: pl.DataFrame, column: str, found: pl.DataFrame) -> pl.DataFrame:
+    """Take the text of `found` (id, told) in place of a column's, where there is one."""
+    joined = ops.join(found, on="id", how="left", maintain_order="left")
+    told = pl.coalesce(pl.col("told").cast(ops.schema[column]), pl.col(column))
+    return joined.with_columns(told.alias(column)).drop("told")
+
+
+def _kernels(ops: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    """Return (id, kernel) for the activities that some operators launched."""
+    wanted = ops.select("id")
+    launched = trace.activities.select(
+        pl.col("op").alias("id"), pl.col("name").cast(pl.String).alias("kernel")
+    )
+    return launched.join(wanted, on="id", how="semi")
+
+
+def _types(lists: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    told = pl.concat([_from_kernels(lists, trace), _from_inner(lists, trace)])
+    told = told.unique("id", keep="first", maintain_order=True)
+    joined = lists.select("id", pl.col("input_types").cast(pl.String)).join(told, on="id")
+    distinct = joined.select("input_types", "first", "second").unique()
+    texts = [_typed(*row) for row in distinct.iter_rows()]
+    distinct = distinct.with_columns(pl.Series("told", texts, dtype=pl.String))
+    keys = ["input_types", "first", "second"]
+    return joined.join(distinct, on=keys, nulls_equal=True).select("id", "told")
+
+
+def _from_kernels(lists: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    kernels = _kernels(lists, trace)
+    names = kernels.select("kernel").unique()
+    parts = names["kernel"].str.extract_groups(TYPES).struct.unnest()
+    names = names.hstack(parts.with_columns(pl.all().map_elements(_known, return_dtype=pl.String)))
+    typed = kernels.join(names, on="kernel").filter(pl.col("first").is_not_null())
+    agreed = typed.group_by("id").agg(
+        pl.col("first", "second").unique(),
+    )
+    one = (pl.col("first").list.len() == 1) & (pl.col("second").list.len() == 1)
+    return agreed.filter(one).select("id", pl.col("first", "second").list.first())
+
+
+def _known(name: str) -> str | None:
+    """Return the name that profilers write; None for what is no element type."""
+    digits = "".join(c for c in name.partition("<")[2] if c.isdigit())
+    opaque = f"OpaqueType<{digits}u>" if name.startswith("OpaqueType") else name
+    return opaque if opaque in DTYPES else None
+
+
+def _from_inner(lists: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    """Return the type of a list from the operators on one tensor that were called in its place."""
+    inner = trace.ops.select(
+        pl.col("parent").alias("id"), pl.col("input_types").cast(pl.String).alias("types"), "name"
+    )
+    inner = inner.join(lists.select("id", pl.col("name").alias("outer")), on="id")
+    base = _base("outer").str.strip_prefix("aten::_foreach_")
+    called = _base("name").str.strip_prefix("aten::").str.strip_prefix("linalg_vector_")
+    inner = inner.filter((base == called) & pl.col("types").is_not_null())
+    first = pl.col("types").str.extract(r'^\["([^"]+)"')
+    agreed = inner.group_by("id").agg(first.unique().alias("first"))
+    one = agreed.filter(pl.col("first").list.len() == 1)
+    one = one.select("id", pl.col("first").list.first(), pl.lit(None, pl.String).alias("second"))
+    return one.filter(pl.col("first").is_in(list(DTYPES)))
+
+
+def _base(column: str) -> pl.Expr:
+    return pl.col(column).cast(pl.String).str.strip_suffix("_")
+
+
+def _typed(types: str, first: str, second: str | None) -> str:
+    """Write element types in place of `TensorList`: the second one for all lists but the first."""
+    names = msgspec.json.decode(types)
+    told = [
+        (first if i == 0 else second or first) if name == LIST else name
+        for i, name in enumerate(names)
+    ]
+    return msgspec.json.encode(told).decode()
+
+
+def _modes(norms: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    kernels = _kernels(norms, trace)
+    modes = kernels.group_by("id").agg(
+        pl.col("kernel").str.contains(TRAINS).any().alias("trains"),
+        pl.col("kernel").str.contains(EVALUATES).any().alias("evaluates"),
+    )
+    told = modes.filter(pl.col("trains") != pl.col("evaluates"))
+    text = (
+        pl.when("trains")
+        .then(pl.lit(_TRAINING.format("True")))
+        .otherwise(pl.lit(_TRAINING.format("False")))
+    )
+    return told.select("id", text.alias("told"))

@@ -1,0 +1,241 @@
+"""FLOPs and bytes of operators that pick, place and order elements.
+
+An indexed read fetches one element (or row) for each index, at most the tensor itself; an indexed
+write touches as many. Sums into places are 1 FLOP an element. Sorting, ranking and searching count
+no FLOPs (their comparisons depend on the algorithm), and their bytes are those of one pass.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from workbench.costs import operands
+from workbench.costs.cost import Cost
+from workbench.costs.shapes import ShapeError, Tensor
+
+if TYPE_CHECKING:
+    from workbench.costs.cost import Model
+    from workbench.costs.shapes import Call
+
+INDEX = operands.INT64.bytes
+
+
+def _moved(read: int, written: int | None, given: Tensor, model: str = "indexing") -> Cost:
+    return operands.moved(read, written, model, given.dtype.precision)
+
+
+def _added(flops: int, read: int, written: int, given: Tensor) -> Cost:
+    return Cost(flops, read, written, given.dtype.precision, "vector", "indexing")
+
+
+def _picked(given: Tensor, elements: int) -> int:
+    """Return bytes to read that many elements: repeated ones at most once."""
+    return min(elements, given.distinct_elements) * given.dtype.bytes
+
+
+def _gather(call: Call) -> Cost:
+    """gather(self, dim, index): an element for each index."""
+    given, index = call.tensor(0), call.tensor(2)
+    read = index.distinct_bytes + _picked(given, index.elements)
+    return _moved(read, index.elements * given.dtype.bytes, given)
+
+
+def _take(call: Call) -> Cost:
+    """take(self, index): an element for each index of the flat tensor."""
+    given, index = call.tensor(0), call.tensor(1)
+    read = index.distinct_bytes + _picked(given, index.elements)
+    return _moved(read, index.elements * given.dtype.bytes, given)
+
+
+def _index_select(call: Call) -> Cost:
+    """index_select(self, dim, index): a slice for each index."""
+    given, index, dim = call.tensor(0), call.tensor(2), operands.integers(call, 1)
+    # Of one dimension a slice is an element; of more, which one decides.
+    if not dim and len(given.dims) > 1:
+        raise ShapeError("the dimension was not recorded")
+    out = index.elements * _slice(given, dim)
+    return _moved(index.distinct_bytes + _picked(given, out), out * given.dtype.bytes, given)
+
+
+def _slice(given: Tensor, dim: tuple[int, ...] | None) -> int:
+    if not dim:
+        return 1
+    operands.length(given, dim[0])
+    return operands.reduced(given, dim[:1])
+
+
+def _placed(*, adds: bool) -> Model:
+    def model(call: Call) -> Cost:
+        """Price self[index along dim] = (+=) source; with no source a number goes there.
+
+        Writes an element of self for each one placed; a sum reads them too: 1 FLOP each.
+        """
+        given, index, source = call.tensor(0), call.tensor(2), call.optional(3)
+        placed = (source or index).elements
+        size = placed * given.dtype.bytes
+        read = operands.read_bytes((index, source))
+        if not adds:
+            return _moved(read, size, given)
+        return _added(placed, read + size, size, given)
+
+    return model
+
+
+def _functional(*, adds: bool) -> Model:
+    in_place = _placed(adds=adds)
+
+    def model(call: Call) -> Cost:
+        """Do as in place on a copy: reads and writes all of self."""
+        given, found = call.tensor(0), in_place(call)
+        size = given.elements * given.dtype.bytes
+        placed = (found.write_bytes or 0) if adds else 0
+        read = (found.read_bytes or 0) - placed + given.distinct_bytes
+        return Cost(found.flops, read, size, found.precision, found.unit, "indexing")
+
+    return model
+
+
+def _indices(call: Call, position: int) -> tuple[Tensor, ...]:
+    """Return the index tensors; unknown where a profiler does not record a list with gaps."""
+    found = operands.tensor_list(call, position)
+    if not found:
+        raise ShapeError("the indices were not recorded")
+    return found
+
+
+def _index(call: Call) -> Cost:
+    """index(self, indices): leading dimensions are replaced by those of the indices.
+
+    [9, 4] at one [3]: 3 x 4. Indices of an unrecorded type are int64, or bools of the extents that
+    they mask: then the number of results is not recorded.
+    """
+    given, at = call.tensor(0), _indices(call, 1)
+    out = math.prod((*operands.extents(at), *_rest(given, at)))
+    read = sum(i.distinct_elements for i in at) * INDEX + _picked(given, out)
+    return _moved(read, out * given.dtype.bytes, given)
+
+
+def _rest(given: Tensor, at: tuple[Tensor, ...]) -> tuple[int, ...]:
+    masked = any(i.type_name == "bool" for i in at) or (
+        len(at) == 1 and at[0].dims == given.dims[: len(at[0].dims)] and at[0].type_name != "long"
+    )
+    if masked:
+        raise ShapeError("the indices may be a mask: how many elements it picks is not recorded")
+    if len(at) > len(given.dims):
+        raise ShapeError("there are more indices than dimensions")
+    return given.dims[len(at) :]
+
+
+def _index_put(call: Call) -> Cost:
+    """index_put_(self, indices, values, accumulate): one element for each value, broadcast.
+
+    Where the indices were not recorded the values say how many; a single one may go to many.
+    """
+    given, values = call.tensor(0), call.tensor(2)
+    at = call.tensors[1] if isinstance(call.tensors[1], tuple) else ()
+    if not at and values.elements <= 1:
+        raise ShapeError("the indices were not recorded")
+    placed = values.elements
+    if at:
+        placed = max(placed, math.prod((*operands.extents(at), *_rest(given, at))))
+    size = placed * given.dtype.bytes
+    read = values.distinct_bytes + (
+        sum(i.distinct_elements for i in at) * INDEX if at else _index_bytes(given, values)
+    )
+    if call.text(3) == "False":
+        return _moved(read, size, given)
+    if call.text(3) == "True":
+        return _added(placed, read + size, size, given)
+    raise ShapeError("whether values are added was not recorded")
+
+
+def _index_bytes(given: Tensor, values: Tensor) -> int:
+    """Return bytes of one int64 index a value, of the dimensions that the values stand for."""
+    kept = len(given.dims) - len(values.dims) + 1
+    rows = math.prod(values.dims[:1]) if kept > 0 else values.elements
+    return rows * INDEX
+
+
+def _masked_select(call: Call) -> Cost:
+    """masked_select, nonzero, unique: how many come out is not recorded; they read all."""
+    given = call.tensor(0)
+    read = operands.read_bytes((given, call.optional(1)))
+    return _moved(read, None, given)
+
+
+def _masked_scatter(call: Call) -> Cost:
+    """masked_scatter_(self, mask, source): how many elements the mask places is not recorded."""
+    given, mask = call.tensor(0), call.tensor(1)
+    return _moved(mask.distinct_bytes, None, given)
+
+
+def _sort(call: Call) -> Cost:
+    """sort, argsort: values and their int64 positions, as many as given."""
+    given = call.tensor(0)
+    written = given.elements * (given.dtype.bytes + INDEX)
+    return _moved(given.distinct_bytes, written, given, "sort")
+
+
+def _topk(call: Call) -> Cost:
+    """topk(self, k, dim): k values and int64 positions of each row; no FLOPs are counted."""
+    given, k = call.tensor(0), operands.integers(call, 1)
+    dim = operands.integers(call, 2)
+    if not k or dim is None:
+        raise ShapeError("k and the dimension were not recorded")
+    rows = operands.reduced(given, dim or (-1,))
+    written = rows * k[0] * (given.dtype.bytes + INDEX)
+    return _moved(given.distinct_bytes, written, given, "sort")
+
+
+def _kth(call: Call) -> Cost:
+    """kthvalue(self, k, dim): one value and position of each row."""
+    given, dim = call.tensor(0), operands.integers(call, 2)
+    if dim is None:
+        raise ShapeError("the dimension was not recorded")
+    rows = operands.reduced(given, dim or (-1,))
+    return _moved(given.distinct_bytes, rows * (given.dtype.bytes + INDEX), given, "sort")
+
+
+def _search(values: int, sorted_at: int) -> Model:
+    def model(call: Call) -> Cost:
+        """bucketize, searchsorted: reads values and boundaries, writes a position for each value.
+
+        A binary search's log2(n) comparisons are not FLOPs here. int32 positions with out_int32.
+        """
+        given, bounds = call.tensor(values), call.tensor(sorted_at)
+        size = {"True": 4, "False": INDEX, None: INDEX}.get(call.text(2), INDEX)
+        read = given.distinct_bytes + bounds.distinct_bytes
+        return _moved(read, given.elements * size, given, "sort")
+
+    return model
+
+
+MODELS: dict[str, Model] = {
+    "aten::gather": _gather,
+    "aten::index_select": _index_select,
+    "aten::take": _take,
+    "aten::index": _index,
+    "aten::_unsafe_index": _index,
+    "aten::index_put_": _index_put,
+    "aten::_index_put_impl_": _index_put,
+    **{f"aten::{n}_": _placed(adds=False) for n in ("scatter", "index_copy", "index_fill")},
+    **{f"aten::{n}": _functional(adds=False) for n in ("scatter", "index_copy", "index_fill")},
+    **{f"aten::{n}_": _placed(adds=True) for n in ("scatter_add", "index_add")},
+    **{f"aten::{n}": _functional(adds=True) for n in ("scatter_add", "index_add")},
+    "aten::scatter_reduce_": _placed(adds=True),
+    "aten::scatter_reduce": _functional(adds=True),
+    "aten::masked_select": _masked_select,
+    "aten::nonzero": _masked_select,
+    "aten::masked_scatter_": _masked_scatter,
+    **dict.fromkeys(("aten::_unique2", "aten::unique_dim", "aten::_unique",
+                     "aten::unique_consecutive", "aten::repeat_interleave"), _masked_select),
+    "aten::sort": _sort,
+    "aten::topk": _topk,
+    "aten::kthvalue": _kth,
+    "aten::bucketize": _search(0, 1),
+    "aten::searchsorted": _search(1, 0),
+}  # fmt: skip
+"""Models by operator name."""
+WRAPPERS = frozenset({"aten::index_put_", "aten::repeat_interleave"})
+"""Those that hand the work to another operator where that one is recorded."""
