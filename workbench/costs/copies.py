@@ -6,6 +6,7 @@ not keep (the rest of a padded, cut or chosen tensor) is not read.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -48,18 +49,18 @@ def _scalar(call: Call) -> Cost:
 def _cat(call: Call) -> Cost:
     """cat(tensors, dim): reads all, writes as many, in the type of all taken together.
 
-    Profilers name the type of a list `TensorList`; it is known where something else told it.
+    Profilers name the type of a list `TensorList`, and older ones no extents: where nothing else
+    told them (`costs.evidence`), bytes are not known.
     """
-    parts = operands.tensor_list(call, 0)
+    found = call.tensors[0] if call.tensors else None
+    parts = [] if found is None else list(found) if isinstance(found, tuple) else [found]
     read = operands.known_bytes(parts)
-    if read is None:
-        raise ShapeError("the element type of a list of tensors was not recorded")
-    types = {p.type_name for p in parts if p.elements}
-    wide = max((DTYPES[t] for t in types), key=lambda d: (operands.kind(d), d.bytes), default=None)
-    if wide is None:
-        return operands.moved(0, 0, "copy")
-    written = sum(p.elements for p in parts) * wide.bytes
-    return operands.moved(read, written, "copy", wide.precision)
+    if not parts or read is None:
+        return operands.moved(None, None, "copy")
+    types = {DTYPES[p.type_name] for p in parts if p.elements}
+    dtype = functools.reduce(operands.joined, types) if types else parts[0].dtype
+    written = sum(p.elements for p in parts) * dtype.bytes
+    return operands.moved(read, written, "copy", dtype.precision)
 
 
 def _pad(call: Call) -> Cost:

@@ -1,17 +1,21 @@
 """What kernels and inner operators tell of a call that its recorded arguments do not.
 
 Profilers record the type of a list of tensors as `TensorList`, and older ones no flags. The names
-of the kernels say which element type they were made for, and whether a batch norm trained. Kernels
-that disagree tell nothing.
+of the kernels say which element type they were made for, and whether a batch norm trained; a
+gather of rows runs one column of thread blocks for each index (torch,
+`aten/src/ATen/native/cuda/IndexKernelUtils.cu`). Kernels that disagree tell nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import re
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import polars as pl
 
+from workbench.costs import shapes
 from workbench.costs.shapes import DTYPES
 
 if TYPE_CHECKING:
@@ -28,19 +32,26 @@ TYPES = (
 BATCH_NORMS = ("aten::cudnn_batch_norm", "aten::miopen_batch_norm", "aten::native_batch_norm")
 TRAINS = r"bn_fw_tr|BnFwdTrain|batch_norm_collect_statistics"
 EVALUATES = r"bn_fw_inf|BnFwdInfer"
+GATHER = r"vectorized_gather_kernel<\s*(\d+),\s*(long|int)>"
+"""Bytes a thread moves, and the type of the indices; its grid is (indices, ceil(row / 256 threads))."""
+GATHER_THREADS = 256
 _TRAINING = '["","","","","","{}","",""]'
 """The concrete inputs of a batch norm: `training` is argument 5."""
 
 
 def completed(trace: Trace) -> pl.DataFrame:
-    """Return the operators with types of lists and modes of batch norms filled in, where told."""
+    """Return the operators with what was told of lists, batch norms and indices filled in."""
     ops = trace.ops
-    lists = ops.filter(pl.col("input_types").cast(pl.String).str.contains(LIST, literal=True))
-    norms = ops.filter(
-        pl.col("concrete_inputs").is_null() & pl.col("name").cast(pl.String).is_in(BATCH_NORMS)
-    )
+    types, name = pl.col("input_types").cast(pl.String), pl.col("name").cast(pl.String)
+    lists = ops.filter(types.str.contains(LIST, literal=True))
+    norms = ops.filter(pl.col("concrete_inputs").is_null() & name.is_in(BATCH_NORMS))
+    picks = ops.filter((name == "aten::index") & types.str.ends_with(',""]'))
     if lists.height:
         ops = _replaced(ops, "input_types", _types(lists, trace))
+    if picks.height:
+        rows = _indices(picks, trace)
+        for column in ("input_dims", "input_types"):
+            ops = _replaced(ops, column, rows.select("id", pl.col(column).alias("told")))
     return _replaced(ops, "concrete_inputs", _modes(norms, trace)) if norms.height else ops
 
 
@@ -55,7 +66,7 @@ def _kernels(ops: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     """Return (id, kernel) for the activities that some operators launched."""
     wanted = ops.select("id")
     launched = trace.activities.select(
-        pl.col("op").alias("id"), pl.col("name").cast(pl.String).alias("kernel")
+        pl.col("op").alias("id"), pl.col("name").cast(pl.String).alias("kernel"), "grid"
     )
     return launched.join(wanted, on="id", how="semi")
 
@@ -134,3 +145,28 @@ def _modes(norms: pl.DataFrame, trace: Trace) -> pl.DataFrame:
         .otherwise(pl.lit(_TRAINING.format("False")))
     )
     return told.select("id", text.alias("told"))
+
+
+def _indices(picks: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    """Return dims and types of `index` with the number of its indices, from the gather's grid."""
+    gathers = _kernels(picks, trace).filter(pl.col("kernel").str.contains(GATHER))
+    calls = gathers.join(picks.select("id", "input_dims", "input_types"), on="id")
+    rows = [(row["id"], *found) for row in calls.iter_rows(named=True) if (found := _rows(row))]
+    schema = {"id": pl.UInt32(), "input_dims": pl.String(), "input_types": pl.String()}
+    return pl.DataFrame(rows, schema=schema, orient="row").unique("id", keep="none")
+
+
+def _rows(row: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the texts with one index list, when the grid fits rows along the first dimension."""
+    aligned, index = re.search(GATHER, row["kernel"]).groups()  # type: ignore[union-attr]
+    try:
+        given = shapes.parse(row["input_dims"], row["input_types"]).tensor(0)
+        size = math.prod(given.dims[1:]) * given.dtype.bytes
+    except shapes.ShapeError:
+        return None
+    count, blocks = (*(row["grid"] or ()), 0, 0)[:2]
+    if not count or blocks != -(-size // (GATHER_THREADS * int(aligned))):
+        return None
+    dims, types = list(given.dims), given.type_name
+    encoded = msgspec.json.encode([dims, [[count]]]), msgspec.json.encode([types, [index]])
+    return encoded[0].decode(), encoded[1].decode()

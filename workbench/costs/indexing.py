@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from workbench.costs import operands
 from workbench.costs.cost import Cost
-from workbench.costs.shapes import ShapeError, Tensor
+from workbench.costs.shapes import DTYPES, ShapeError, Tensor
 
 if TYPE_CHECKING:
     from workbench.costs.cost import Model
@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 INDEX = operands.INT64.bytes
 
 
-def _moved(read: int, written: int | None, given: Tensor, model: str = "indexing") -> Cost:
+def _moved(read: int | None, written: int | None, given: Tensor, model: str = "indexing") -> Cost:
     return operands.moved(read, written, model, given.dtype.precision)
-
-
-def _added(flops: int, read: int, written: int, given: Tensor) -> Cost:
-    return Cost(flops, read, written, given.dtype.precision, "vector", "indexing")
 
 
 def _picked(given: Tensor, elements: int) -> int:
@@ -73,11 +69,8 @@ def _placed(*, adds: bool) -> Model:
         """
         given, index, source = call.tensor(0), call.tensor(2), call.optional(3)
         placed = (source or index).elements
-        size = placed * given.dtype.bytes
         read = operands.read_bytes((index, source))
-        if not adds:
-            return _moved(read, size, given)
-        return _added(placed, read + size, size, given)
+        return _placed_cost(placed, read, given, adds=adds)
 
     return model
 
@@ -96,65 +89,66 @@ def _functional(*, adds: bool) -> Model:
     return model
 
 
-def _indices(call: Call, position: int) -> tuple[Tensor, ...]:
-    """Return the index tensors; unknown where a profiler does not record a list with gaps."""
-    found = operands.tensor_list(call, position)
-    if not found:
-        raise ShapeError("the indices were not recorded")
-    return found
-
-
 def _index(call: Call) -> Cost:
     """index(self, indices): leading dimensions are replaced by those of the indices.
 
-    [9, 4] at one [3]: 3 x 4. Indices of an unrecorded type are int64, or bools of the extents that
-    they mask: then the number of results is not recorded.
+    [9, 4] at one [3]: 3 x 4. Indices of an unrecorded type count as int64. Many profilers do not
+    record the indices: then bytes are not known, nor are they for masks (bools).
     """
-    given, at = call.tensor(0), _indices(call, 1)
+    given = call.tensor(0)
+    at = call.tensors[1] if len(call.tensors) > 1 else None
+    if not isinstance(at, tuple) or _is_mask(given, at):
+        return _moved(None, None, given)
     out = math.prod((*operands.extents(at), *_rest(given, at)))
-    read = sum(i.distinct_elements for i in at) * INDEX + _picked(given, out)
+    read = _list_bytes(at) + _picked(given, out)
     return _moved(read, out * given.dtype.bytes, given)
 
 
+def _list_bytes(at: tuple[Tensor, ...]) -> int:
+    known = operands.known_bytes(at)
+    return sum(i.distinct_elements for i in at) * INDEX if known is None else known
+
+
+def _is_mask(given: Tensor, at: tuple[Tensor, ...]) -> bool:
+    """Say whether the indices are bools, or may be: one of unknown type with self's own extents."""
+    if any(i.type_name == "bool" for i in at):
+        return True
+    return any(i.type_name not in DTYPES and _fits(given, i) for i in at)
+
+
+def _fits(given: Tensor, index: Tensor) -> bool:
+    return bool(index.dims) and index.dims == given.dims[: len(index.dims)]
+
+
 def _rest(given: Tensor, at: tuple[Tensor, ...]) -> tuple[int, ...]:
-    masked = any(i.type_name == "bool" for i in at) or (
-        len(at) == 1 and at[0].dims == given.dims[: len(at[0].dims)] and at[0].type_name != "long"
-    )
-    if masked:
-        raise ShapeError("the indices may be a mask: how many elements it picks is not recorded")
     if len(at) > len(given.dims):
         raise ShapeError("there are more indices than dimensions")
     return given.dims[len(at) :]
 
 
 def _index_put(call: Call) -> Cost:
-    """index_put_(self, indices, values, accumulate): one element for each value, broadcast.
+    """index_put_(self, indices, values, accumulate): writes an element for each one placed.
 
-    Where the indices were not recorded the values say how many; a single one may go to many.
+    Where the indices were not recorded the values say how many are placed, unless one value goes
+    to many; their own bytes (one int64 for each row of values, at least) are then not known.
     """
     given, values = call.tensor(0), call.tensor(2)
-    at = call.tensors[1] if isinstance(call.tensors[1], tuple) else ()
-    if not at and values.elements <= 1:
-        raise ShapeError("the indices were not recorded")
-    placed = values.elements
-    if at:
-        placed = max(placed, math.prod((*operands.extents(at), *_rest(given, at))))
-    size = placed * given.dtype.bytes
-    read = values.distinct_bytes + (
-        sum(i.distinct_elements for i in at) * INDEX if at else _index_bytes(given, values)
-    )
-    if call.text(3) == "False":
-        return _moved(read, size, given)
-    if call.text(3) == "True":
-        return _added(placed, read + size, size, given)
-    raise ShapeError("whether values are added was not recorded")
+    at = call.tensors[1] if isinstance(call.tensors[1], tuple) else None
+    adds = call.flag(3)
+    if at is None or _is_mask(given, at):
+        return _placed_cost(
+            values.elements if values.elements > 1 else None, None, given, adds=adds
+        )
+    placed = math.prod((*operands.extents(at), *_rest(given, at)))
+    return _placed_cost(placed, values.distinct_bytes + _list_bytes(at), given, adds=adds)
 
 
-def _index_bytes(given: Tensor, values: Tensor) -> int:
-    """Return bytes of one int64 index a value, of the dimensions that the values stand for."""
-    kept = len(given.dims) - len(values.dims) + 1
-    rows = math.prod(values.dims[:1]) if kept > 0 else values.elements
-    return rows * INDEX
+def _placed_cost(placed: int | None, read: int | None, given: Tensor, *, adds: bool) -> Cost:
+    written = None if placed is None else placed * given.dtype.bytes
+    if not adds:
+        return _moved(read, written, given)
+    both = None if read is None or written is None else read + written
+    return Cost(placed, both, written, given.dtype.precision, "vector", "indexing")
 
 
 def _masked_select(call: Call) -> Cost:

@@ -27,6 +27,7 @@ UNKNOWN = "unknown"
 """The precision of operators whose element type was not recorded."""
 _WIDER = {1: DTYPES["short"], 2: DTYPES["int"], 4: DTYPES["long"], 8: DTYPES["float"]}
 _COMPLEX = {4: DTYPES["c10::complex<float>"], 8: DTYPES["c10::complex<double>"]}
+_NUMBERS = (DTYPES["double"], DTYPES["c10::complex<double>"])
 _HALF_BYTES = 2
 
 
@@ -41,9 +42,7 @@ def kind(dtype: DType) -> int:
 
 @functools.cache
 def joined(left: DType, right: DType) -> DType:
-    """Return the type of two tensors taken together; fp16 with bf16 gives fp32, uint8 with int8
-    int16.
-    """
+    """Return the type of two tensors taken together: fp32 of fp16 and bf16, int16 of two bytes."""
     low, high = sorted((left, right), key=lambda t: (kind(t), t.bytes))
     if kind(low) != kind(high):
         mixed = kind(high) == COMPLEX and kind(low) == FLOAT and low.bytes * 2 > high.bytes
@@ -55,32 +54,27 @@ def joined(left: DType, right: DType) -> DType:
     return _WIDER[high.bytes] if kind(high) == INTEGER else high
 
 
-def result_type(call: Call, positions: Iterable[int]) -> DType | None:
+def result_type(call: Call, positions: Sequence[int]) -> DType | None:
     """Return the type of the arguments taken together; None when a number in doubt decides it.
 
-    A number that was not recorded decides nothing beside floats, and leaves integers unknown.
+    A number that was not recorded decides nothing beside floats, and leaves integers unknown. So
+    does a double without dimensions: profilers write Python's numbers so, which give fp32.
     """
-    with_dims: DType | None = None
-    without: DType | None = None
-    numbers: list[int | None] = []
-    for position in positions:
-        found = call.optional(position)
-        if found is None:
-            numbers.append(_number_kind(call.text(position)))
-        elif found.dims:
-            with_dims = joined(with_dims, found.dtype) if with_dims else found.dtype
-        else:
-            without = joined(without, found.dtype) if without else found.dtype
-    result = _stronger(with_dims, without)
-    if result is None:
+    found = tensors(call, positions)
+    if not found:
         raise ShapeError("no argument is a recorded tensor")
-    return _with_numbers(result, numbers)
-
-
-def _stronger(with_dims: DType | None, without: DType | None) -> DType | None:
-    if with_dims is None or without is None:
-        return with_dims or without
-    return without if kind(without) > kind(with_dims) else with_dims
+    with_dims = [t.dtype for t in found if t.dims]
+    without = {t.dtype for t in found if not t.dims}
+    if not with_dims:
+        in_doubt = len(without) > 1 and not without.isdisjoint(_NUMBERS)
+        return None if in_doubt else functools.reduce(joined, without)
+    result = functools.reduce(joined, with_dims)
+    stronger = [t for t in without if kind(t) > kind(result)]
+    if stronger:
+        single = functools.reduce(joined, stronger)
+        return None if single in _NUMBERS else single
+    texts = (call.text(p) for p in positions if call.optional(p) is None)
+    return _with_numbers(result, [_number_kind(text) for text in texts])
 
 
 def _with_numbers(result: DType, numbers: list[int | None]) -> DType | None:

@@ -28,7 +28,7 @@ t_ tensor_split transpose transpose_ unbind unflatten unfold unsafe_chunk unsafe
 unsafe_split_with_sizes unsqueeze unsqueeze_ values view view_as view_as_complex view_as_real vsplit
 """
 METADATA = """
-_assert_async _assert_tensor_metadata _backward 
+_assert_async _assert_tensor_metadata _backward
 _debug_has_internal_overlap _has_compatible_shallow_copy_type _has_same_storage_numel _nnpack_available
 _use_cudnn_ctc_loss _use_cudnn_rnn_flatten_weight _version can_cast cudnn_is_acceptable data dense_dim
 get_device is_complex is_conj is_contiguous is_distributed is_floating_point is_inference is_leaf
