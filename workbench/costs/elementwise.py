@@ -71,7 +71,7 @@ SPECS: dict[str, Spec] = {
     "mish": _special(5),  # x * tanh(log(1 + exp(x)))
     "log_sigmoid": _special(5),  # -log(1 + exp(-x))
     "log_sigmoid_forward": _special(5),
-    "logit": _special(3),  # log(x / (1 - x))
+    "logit": replace(_special(3), out=2),  # log(x / (1 - x))
     "elu": replace(_special(5), out=4),  # x > 0 ? x : alpha * (exp(x) - 1)
     "softplus": replace(_special(7), out=3),  # b*x > t ? x : log(1 + exp(b * x)) / b
     "hardtanh": Spec(2, out=3),  # min(max(x, low), high)

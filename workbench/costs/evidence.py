@@ -45,7 +45,7 @@ def completed(trace: Trace) -> pl.DataFrame:
     types, name = pl.col("input_types").cast(pl.String), pl.col("name").cast(pl.String)
     lists = ops.filter(types.str.contains(LIST, literal=True))
     norms = ops.filter(pl.col("concrete_inputs").is_null() & name.is_in(BATCH_NORMS))
-    picks = ops.filter((name == "aten::index") & types.str.ends_with(',""]'))
+    picks = ops.filter((name == "aten::index") & types.str.ends_with('""]'))
     if lists.height:
         ops = _replaced(ops, "input_types", _types(lists, trace))
     if picks.height:
@@ -124,12 +124,13 @@ def _base(column: str) -> pl.Expr:
 
 def _typed(types: str, first: str, second: str | None) -> str:
     """Write element types in place of `TensorList`: the second one for all lists but the first."""
-    names = msgspec.json.decode(types)
-    told = [
-        (first if i == 0 else second or first) if name == LIST else name
-        for i, name in enumerate(names)
-    ]
-    return msgspec.json.encode(told).decode()
+    try:
+        names = msgspec.json.decode(types, type=list[Any])
+    except (msgspec.DecodeError, RecursionError):
+        return types
+    told = [first, *[second or first] * (len(names) - 1)]
+    both = zip(names, told, strict=True)
+    return msgspec.json.encode([to if name == LIST else name for name, to in both]).decode()
 
 
 def _modes(norms: pl.DataFrame, trace: Trace) -> pl.DataFrame:

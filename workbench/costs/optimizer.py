@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.costs import elementwise, operands
+from workbench.costs import elementwise, operands, reduction
 from workbench.costs.cost import Cost
 from workbench.costs.shapes import DTYPES, ShapeError, Tensor
 
@@ -103,10 +103,7 @@ def _is_scaled(call: Call, position: int) -> bool:
 def _norm(call: Call) -> Cost:
     """_foreach_norm(self, ord): square and sum 2 an element, a root a tensor; one result each."""
     first = _first(call)
-    order = call.text(1)
-    if order is None or order.rstrip(".0") not in {"", "1", "2", "inf", "Inf"}:
-        raise ShapeError("the order of the norm was not recorded, or is not 0, 1, 2 or infinity")
-    roots = len(first) if order.rstrip(".0") == "2" else 0
+    roots = len(first) if reduction.has_root(call, 1) else 0
     flops = 2 * sum(t.elements for t in first) + roots
     precision = _precision(first)
     size = first[0].dtype.bytes if precision != operands.UNKNOWN else None

@@ -7,7 +7,8 @@ the reduced dimensions; where the recording lacks them they are unknown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from workbench.costs import elementwise, operands
@@ -17,6 +18,8 @@ from workbench.costs.shapes import ShapeError
 if TYPE_CHECKING:
     from workbench.costs.cost import Model
     from workbench.costs.shapes import Call, DType, Tensor
+
+_EUCLIDEAN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +132,28 @@ def _extreme(spec: Reduction) -> Model:
     return model
 
 
-def _norm(call: Call) -> Cost:
-    """Vector norms of order 1, 2 and infinity; of another order each element takes a power more."""
-    order = call.text(1)
-    if order is None or order.rstrip(".0") not in {"", "1", "2", "inf", "Inf"}:
+def has_root(call: Call, position: int) -> bool:
+    """Say whether a norm of the recorded order ends in a root: 2 does, 0, 1 and infinity do not.
+
+    Raises `ShapeError` for other orders: each element takes a power more, and they are rare.
+    """
+    order = _float(call.text(position))
+    if order not in {0.0, 1.0, 2.0, math.inf, -math.inf}:
         raise ShapeError("the order of the norm was not recorded, or is not 0, 1, 2 or infinity")
-    is_root = order.rstrip(".0") in {"2"}
+    return order == _EUCLIDEAN
+
+
+def _float(text: str | None) -> float | None:
+    try:
+        return float(text or "none")
+    except ValueError:
+        return None
+
+
+def _norm(call: Call) -> Cost:
+    """Price vector norms: absolute value or square, and sum or maximum: 2 an element."""
     spec = REDUCTIONS["linalg_vector_norm"]
-    return _reduction(spec if is_root else Reduction(2, 0, 2, 0, "float", 4))(call)
+    return _reduction(spec if has_root(call, 1) else replace(spec, result=0))(call)
 
 
 def _scan(outputs: int) -> Model:
