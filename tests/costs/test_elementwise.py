@@ -61,7 +61,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "tensors", "texts", "flops", "read", "written"), CASES)
-def test_one_call(name, tensors, texts, flops, read, written):
+def test_one_call(  # noqa: PLR0917
+    name, tensors, texts, flops, read, written
+):
     found = cost("aten::" + name, Call(tensors, texts))
     assert (found.flops, found.read_bytes, found.write_bytes) == (flops, read, written)
 

@@ -35,8 +35,8 @@ def foreach(name="aten::_foreach_add_", dims=LISTS):
          '["int","long","Scalar"]'),
         (f"void {SPACE}CatArrayBatchedCopy_contig<{SPACE}OpaqueType<2u>, unsigned int, 3, 128, 1>",
          '["OpaqueType<2u>","OpaqueType<2u>","Scalar"]'),
-        ("void at::native::<unnamed>::CatArrayBatchedCopy_vectorized<at::native::<unnamed>::"
-         "OpaqueType<(unsigned int)4>, unsigned int, (int)1>",
+        (("void at::native::<unnamed>::CatArrayBatchedCopy_vectorized<at::native::<unnamed>::"
+         "OpaqueType<(unsigned int)4>, unsigned int, (int)1>"),
          '["OpaqueType<4u>","OpaqueType<4u>","Scalar"]'),
         ("void other_kernel<float>", '["TensorList","TensorList","Scalar"]'),
         (f"{APPLY}StrangeFunctor<Weird, 2>", '["TensorList","TensorList","Scalar"]'),

@@ -84,7 +84,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "tensors", "texts", "flops", "read", "written"), CASES)
-def test_one_call(name, tensors, texts, flops, read, written):
+def test_one_call(  # noqa: PLR0917
+    name, tensors, texts, flops, read, written
+):
     assert priced("aten::" + name, tensors, texts) == (flops, read, written)
 
 

@@ -38,7 +38,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "tensors", "texts", "flops", "read", "written"), CASES)
-def test_lists(name, tensors, texts, flops, read, written):
+def test_lists(  # noqa: PLR0917
+    name, tensors, texts, flops, read, written
+):
     assert priced(name, tensors, texts) == (flops, read, written)
 
 
@@ -66,7 +68,9 @@ def test_adam():
      ("0.", "0.9", "0.", "False", "False", 4), ("0.", "0.9", "0.5", "False", "False", 5),
      ("0.", "0.9", "0.", "True", "False", 6), ("0.", "0.9", "0.", "False", "True", 2)],
 )  # fmt: skip
-def test_sgd(decay, momentum, dampening, nesterov, first, each):
+def test_sgd(  # noqa: PLR0917
+    decay, momentum, dampening, nesterov, first, each
+):
     buffers = P if momentum != "0." else None
     tensors = (P, P, buffers, *(None,) * 9)
     texts = ("", "", "", decay, momentum, "0.1", dampening, nesterov, "False", first, "", "")

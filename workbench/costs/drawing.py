@@ -1,6 +1,6 @@
 """Bytes of operators that draw random numbers: what they fill is written, nothing else moves.
 
-The generator's integer arithmetic and the transformation to a distribution are not counted: FLOPs 0.
+The generator's integer arithmetic and the transformation to a distribution count no FLOPs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _filled(call: Call) -> Cost:
-    """normal_, uniform_, …: writes self; parameters given as tensors are read."""
+    """Fill self (normal_, uniform_, …): it is written; parameters given as tensors are read."""
     target = call.tensor(0)
     read = operands.read_bytes(operands.tensors(call, range(1, len(call.tensors))))
     size = target.elements * target.dtype.bytes

@@ -131,9 +131,9 @@ GELU = {"none": (5, 11), "tanh": (9, 18)}
 """Forward and backward FLOPs per element (Hendrycks and Gimpel, arXiv 1606.08415).
 
 none: x * 0.5 * (1 + erf(x * c)); its derivative is the CDF plus x times the density: CDF 4,
-density 4, their sum 2, times g. tanh: 0.5 * x * (1 + tanh(k * (x + a * x^3))): x^3 2, a* and + 2, k*
-1, tanh 1, 1+ 1, *x 1, *0.5 1; backward: tanh of the inside 6, 0.5 * x, 1 + t, 0.5 * (1 + t) 3,
-1 - t^2 2, derivative of the inside 3, products 2, sum 1, times g 1.
+density 4, their sum 2, times g. tanh: 0.5 * x * (1 + tanh(k * (x + a * x^3))): x^3 2, a * and + 2,
+k * 1, tanh 1, 1 + 1, * x 1, * 0.5 1; backward: tanh of the inside 6, 0.5 * x, 1 + t, 0.5 * (1 + t)
+3, 1 - t^2 2, derivative of the inside 3, products 2, sum 1, times g 1.
 """
 
 

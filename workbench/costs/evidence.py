@@ -33,7 +33,7 @@ BATCH_NORMS = ("aten::cudnn_batch_norm", "aten::miopen_batch_norm", "aten::nativ
 TRAINS = r"bn_fw_tr|BnFwdTrain|batch_norm_collect_statistics"
 EVALUATES = r"bn_fw_inf|BnFwdInfer"
 GATHER = r"vectorized_gather_kernel<\s*(\d+),\s*(long|int)>"
-"""Bytes a thread moves, and the type of the indices; its grid is (indices, ceil(row / 256 threads))."""
+"""Bytes a thread moves, type of indices; the grid is (indices, ceil(row / (256 * bytes)))."""
 GATHER_THREADS = 256
 _TRAINING = '["","","","","","{}","",""]'
 """The concrete inputs of a batch norm: `training` is argument 5."""

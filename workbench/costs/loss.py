@@ -35,13 +35,13 @@ class Loss:
 
 
 LOSSES = {
-    # (x - y)^2; 2 * (x - y) * g
+    # squared difference; twice the difference, times the gradient
     "mse_loss": Loss(2, 3),
     # d = |x - y|; d < b ? d * d * (1 / 2) / b : d - b / 2: difference, absolute value, comparison,
     # selection, and 3 of the quadratic branch; backward x - y, two comparisons, selection, / b, * g
     "smooth_l1_loss": Loss(7, 6),
     "huber_loss": Loss(6, 5),  # as before, without the division by b
-    # -(y * log(x) + (1 - y) * log(1 - x)); g * (x - y) / ((1 - x) * x)
+    # y log(x) + (1 - y) log(1 - x), negated: 8; backward g (x - y) / ((1 - x) x): 5
     "binary_cross_entropy": Loss(8, 5, "special", reduction=3, weights=(2,)),
     # (1 - y) * x + max(-x, 0) + log(1 + exp(-|x|)): 1 - y, *, -, max, ||, -, exp, 1 +, log, +, +
     "binary_cross_entropy_with_logits": Loss(11, 3, "special", reduction=4, weights=(2, 3)),

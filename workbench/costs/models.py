@@ -174,7 +174,7 @@ def _row(
 def _priced_call(name: str, *columns: str | None) -> Cost:
     if name in views.NAMES:
         return views.COST
-    return cost(name, shapes.parse(*columns))  # type: ignore[arg-type]
+    return cost(name, shapes.parse(*columns))
 
 
 def _priced(trace: Trace) -> pl.DataFrame:

@@ -71,7 +71,7 @@ def _forward(parts: _Parts, *, kept: int = 2) -> Cost:
     return _cost(parts, flops, read, written)
 
 
-def _row_length(call: Call, given: Tensor, shape: int, weight: Tensor | None) -> int:
+def _row_length(call: Call, shape: int, weight: Tensor | None) -> int:
     """Return how many elements a row has: from the weight, or the recorded shape."""
     if weight is not None:
         return weight.elements
@@ -90,7 +90,7 @@ def _rows(given: Tensor, row: int) -> int:
 def _layer_norm(call: Call) -> Cost:
     """native_layer_norm(input, normalized_shape, weight, bias, eps): 5 + affine, and 4 a row."""
     given, weight, bias = call.tensor(0), call.optional(2), call.optional(3)
-    row = _row_length(call, given, 1, weight or bias)
+    row = _row_length(call, 1, weight or bias)
     return _forward(_Parts(given, _rows(given, row), weight, bias))
 
 
@@ -249,7 +249,7 @@ def _rms(given: Tensor, weight: Tensor | None, *, row: int, kept: int, added: in
 def _rms_norm(call: Call) -> Cost:
     """_fused_rms_norm(input, normalized_shape, weight, eps): writes 1 / rms of each row too."""
     given, weight = call.tensor(0), call.optional(2)
-    return _rms(given, weight, row=_row_length(call, given, 1, weight), kept=1)
+    return _rms(given, weight, row=_row_length(call, 1, weight), kept=1)
 
 
 def _rms_norm_backward(call: Call) -> Cost:

@@ -40,7 +40,7 @@ def _wide(values: tuple[int, ...] | None, dims: int, what: str) -> tuple[int, ..
 def _windows(
     call: Call, given: Tensor, dims: int, *, dilation: int | None, ceil: int
 ) -> tuple[int, int]:
-    """Return outputs and window size of a pooling with arguments (self, kernel, stride, padding)."""
+    """Return outputs and window size of a pooling (self, kernel, stride, padding, …)."""
     kernel = _wide(operands.integers(call, 1), dims, "size")
     stride = _wide(operands.integers(call, 2) or kernel, dims, "stride")
     padding = _wide(operands.integers(call, 3) or (0,), dims, "padding")

@@ -45,7 +45,7 @@ def _permute_data(call: Call) -> Cost:
 
 
 def _permute_pooled(call: Call) -> Cost:
-    """permute_pooled_embs(embeddings, offsets, order, offsets back, …): columns in another order."""
+    """permute_pooled_embs(embeddings, offsets, order, offsets back, …): columns reordered."""
     given = call.tensor(0)
     read = operands.read_bytes(operands.tensors(call, range(4)))
     return operands.moved(read, _size(given), "copy", given.dtype.precision)
@@ -59,7 +59,7 @@ def _rearranged(call: Call) -> Cost:
 
 
 def _complete_cumsum(call: Call) -> Cost:
-    """asynchronous_complete_cumsum(t): sums from 0 to the whole: one more than given in each row."""
+    """asynchronous_complete_cumsum(t): from 0 to the whole sum, one more than given a row."""
     given = call.tensor(0)
     if not given.dims:
         raise ShapeError("a sum needs a dimension")

@@ -19,22 +19,23 @@ if TYPE_CHECKING:
 
 VIEWS = """
 _conj _fw_primal _indices _make_dual _neg_view _reshape_alias _unsafe_view _values adjoint alias
-as_strided as_strided_ atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to ccol_indices
-chunk col_indices conj crow_indices detach detach_ diagonal dsplit expand expand_as flatten hsplit
-imag indices lift lift_fresh linalg_diagonal mH mT matrix_H meshgrid moveaxis movedim narrow numpy_T
-permute positive ravel real reshape reshape_as resolve_conj resolve_neg row_indices select
-slice slice_inverse split split_with_sizes squeeze squeeze_ swapaxes swapaxes_ swapdims swapdims_ t
-t_ tensor_split transpose transpose_ unbind unflatten unfold unsafe_chunk unsafe_split
-unsafe_split_with_sizes unsqueeze unsqueeze_ values view view_as view_as_complex view_as_real vsplit
+as_strided as_strided_ atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to
+ccol_indices chunk col_indices conj crow_indices detach detach_ diagonal dsplit expand expand_as
+flatten hsplit imag indices lift lift_fresh linalg_diagonal mH mT matrix_H meshgrid moveaxis
+movedim narrow numpy_T permute positive ravel real reshape reshape_as resolve_conj resolve_neg
+row_indices select slice slice_inverse split split_with_sizes squeeze squeeze_ swapaxes swapaxes_
+swapdims swapdims_ t t_ tensor_split transpose transpose_ unbind unflatten unfold unsafe_chunk
+unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_ values view view_as view_as_complex
+view_as_real vsplit
 """
 METADATA = """
-_assert_async _assert_tensor_metadata _backward
-_debug_has_internal_overlap _has_compatible_shallow_copy_type _has_same_storage_numel _nnpack_available
-_use_cudnn_ctc_loss _use_cudnn_rnn_flatten_weight _version can_cast cudnn_is_acceptable data dense_dim
-get_device is_complex is_conj is_contiguous is_distributed is_floating_point is_inference is_leaf
-is_neg is_pinned is_same_size is_signed numel output_nr promote_types record_stream
-requires_grad_ result_type retain_grad retains_grad set_ set_data size sparse_dim
-storage_offset stride sym_numel sym_size sym_storage_offset sym_stride
+_assert_async _assert_tensor_metadata _backward _debug_has_internal_overlap
+_has_compatible_shallow_copy_type _has_same_storage_numel _nnpack_available _use_cudnn_ctc_loss
+_use_cudnn_rnn_flatten_weight _version can_cast cudnn_is_acceptable data dense_dim get_device
+is_complex is_conj is_contiguous is_distributed is_floating_point is_inference is_leaf is_neg
+is_pinned is_same_size is_signed numel output_nr promote_types record_stream requires_grad_
+result_type retain_grad retains_grad set_ set_data size sparse_dim storage_offset stride sym_numel
+sym_size sym_storage_offset sym_stride
 """
 ALLOCATION = """
 _empty_affine_quantized empty empty_like empty_permuted empty_quantized empty_strided new_empty
@@ -43,21 +44,20 @@ new_empty_strided resize resize_ resize_as_ _resize_output_
 COMPOSITES = """
 _batch_norm_impl_index _cast_Byte _cast_Double _cast_Float _cast_Half _cast_Int _cast_Long
 _autocast_to_full_precision _autocast_to_reduced_precision _pin_memory _stack _to_copy _to_cpu
-_pad_circular _pad_enum absolute absolute_ adaptive_avg_pool1d adaptive_max_pool1d
-alpha_dropout argsort argwhere avg_pool1d batch_norm cartesian_prod clip clip_ clone column_stack
-concat concatenate contiguous cosine_embedding_loss cosine_similarity cross_entropy_loss diff divide
+_pad_circular _pad_enum absolute absolute_ adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout
+argsort argwhere avg_pool1d batch_norm cartesian_prod clip clip_ clone column_stack concat
+concatenate contiguous cosine_embedding_loss cosine_similarity cross_entropy_loss diff divide
 divide_ dropout dropout_ dstack feature_dropout flatten_dense_tensors fliplr flipud float_power
 frobenius_norm full full_like greater greater_ greater_equal greater_equal_ group_norm hstack
-instance_norm is_nonzero isclose isfinite isreal item kl_div l1_loss layer_norm less less_ less_equal
-less_equal_ linalg_norm linalg_matrix_norm log_softmax logsumexp masked_select_backward max_pool1d
-max_pool2d max_pool3d multiply multiply_ negative negative_ new_full new_ones new_zeros
+instance_norm is_nonzero isclose isfinite isreal item kl_div l1_loss layer_norm less less_
+less_equal less_equal_ linalg_norm linalg_matrix_norm log_softmax logsumexp masked_select_backward
+max_pool1d max_pool2d max_pool3d multiply multiply_ negative negative_ new_full new_ones new_zeros
 nll_loss nll_loss2d nll_loss_nd not_equal not_equal_ nuclear_norm one_hot ones ones_like pad
-pad_sequence pairwise_distance pin_memory prelu rand rand_like randint randint_like randn randn_like
-relu6 relu6_ row_stack select_backward selu selu_ slice_backward softmax square
-square_ stack subtract subtract_ sum_to_size take_along_dim tile to true_divide
-true_divide_ trapezoid type_as unflatten_dense_tensors value_selecting_reduction_backward
-vstack zeros zeros_like diagonal_backward index_select_backward gather_backward
-embedding_backward
+pad_sequence pairwise_distance pin_memory prelu rand rand_like randint randint_like randn
+randn_like relu6 relu6_ row_stack select_backward selu selu_ slice_backward softmax square square_
+stack subtract subtract_ sum_to_size take_along_dim tile to true_divide true_divide_ trapezoid
+type_as unflatten_dense_tensors value_selecting_reduction_backward vstack zeros zeros_like
+diagonal_backward index_select_backward gather_backward embedding_backward
 """
 _OTHERS = ("detach", "detach_", "_C::weak_ref_tensor")
 """Names that the profiler writes without a namespace, and of other libraries."""
