@@ -19,6 +19,8 @@ from workbench.costs import shapes
 from workbench.costs.shapes import DTYPES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from workbench.trace.core import Trace
 
 LIST = "TensorList"
@@ -42,10 +44,14 @@ _TRAINING = '["","","","","","{}","",""]'
 def completed(trace: Trace) -> pl.DataFrame:
     """Return the operators with what was told of lists, batch norms and indices filled in."""
     ops = trace.ops
-    types, name = pl.col("input_types").cast(pl.String), pl.col("name").cast(pl.String)
-    lists = ops.filter(types.str.contains(LIST, literal=True))
-    norms = ops.filter(pl.col("concrete_inputs").is_null() & name.is_in(BATCH_NORMS))
-    picks = ops.filter((name == "aten::index") & types.str.ends_with('""]'))
+    lists = ops.filter(_any(ops["input_types"], lambda types: LIST in types))
+    norms = ops.filter(
+        pl.col("concrete_inputs").is_null() & _any(ops["name"], BATCH_NORMS.__contains__)
+    )
+    picks = ops.filter(
+        _any(ops["name"], "aten::index".__eq__)
+        & _any(ops["input_types"], lambda types: types.endswith('""]'))
+    )
     if lists.height:
         ops = _replaced(ops, "input_types", _types(lists, trace))
     if picks.height:
@@ -55,8 +61,16 @@ def completed(trace: Trace) -> pl.DataFrame:
     return _replaced(ops, "concrete_inputs", _modes(norms, trace)) if norms.height else ops
 
 
+def _any(column: pl.Series, wanted: Callable[[str], bool]) -> pl.Expr:
+    """Say which rows have a text that fits; asked once for each different text."""
+    texts = column.unique().cast(pl.String).drop_nulls()
+    return pl.col(column.name).is_in([text for text in texts if wanted(text)])
+
+
 def _replaced(ops: pl.DataFrame, column: str, found: pl.DataFrame) -> pl.DataFrame:
     """Take the text of `found` (id, told) in place of a column's, where there is one."""
+    if found.is_empty():
+        return ops
     joined = ops.join(found, on="id", how="left", maintain_order="left")
     told = pl.coalesce(pl.col("told").cast(ops.schema[column]), pl.col(column))
     return joined.with_columns(told.alias(column)).drop("told")
@@ -104,10 +118,12 @@ def _known(name: str) -> str | None:
 
 def _from_inner(lists: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     """Return the type of a list from the operators on one tensor that were called in its place."""
+    calls = lists.filter(_any(lists["name"], lambda name: "::_foreach_" in name))
     inner = trace.ops.select(
-        pl.col("parent").alias("id"), pl.col("input_types").cast(pl.String).alias("types"), "name"
+        pl.col("parent").alias("id"), pl.col("input_types").alias("types"), "name"
     )
-    inner = inner.join(lists.select("id", pl.col("name").alias("outer")), on="id")
+    inner = inner.join(calls.select("id", pl.col("name").alias("outer")), on="id")
+    inner = inner.with_columns(pl.col("types").cast(pl.String))
     base = _base("outer").str.strip_prefix("aten::_foreach_")
     called = _base("name").str.strip_prefix("aten::").str.strip_prefix("linalg_vector_")
     inner = inner.filter((base == called) & pl.col("types").is_not_null())

@@ -8,7 +8,6 @@ and what it calls (an `addmm` that copies an operand) is part of it.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -115,19 +114,24 @@ def operators(trace: Trace, *, convention: str = "default") -> pl.DataFrame:
     `read_bytes` and `write_bytes` compulsory; null where they are not known.
     """
     counted = named(convention)
-    priced = _priced(trace).with_columns(counted.flops().alias("flops"))
-    return priced.join(_carriers(trace.ops, priced), on="op", how="semi").select(SCHEMA.names())
+    carrying = _carriers(trace.ops, _priced(trace))
+    return carrying.with_columns(counted.flops().alias("flops")).select(SCHEMA.names()).sort("op")
 
 
 def _carriers(ops: pl.DataFrame, priced: pl.DataFrame) -> pl.DataFrame:
-    """Return the priced operators that count: outside any that does its work itself, innermost."""
-    is_view = pl.col("model") == VIEW
-    name = pl.col("name").str.strip_suffix("_")
-    wraps = name.is_in(list(WRAPPERS)) | pl.col("name").is_in(list(WRAPPERS))
-    whole = priced.filter(~is_view & ~wraps)["op"]
-    outside = priced.filter(~_inside(ops["parent"], whole, priced["op"]))
-    around = enclosing(ops["parent"], outside.filter(~is_view)["op"])
-    return outside.filter(is_view | ~pl.col("op").is_in(around.implode())).select("op")
+    """Keep the priced operators that count: outside any that does its work itself, innermost."""
+    named = [n for n in _names(priced) if n in WRAPPERS or n.removesuffix("_") in WRAPPERS]
+    op, is_view = priced["op"], (priced["model"] == VIEW).to_numpy()
+    whole = op.filter(pl.Series(~is_view & ~priced["name"].is_in(named).to_numpy()))
+    outside = ~_inside(ops["parent"], whole, op).to_numpy()
+    around = enclosing(ops["parent"], op.filter(pl.Series(outside & ~is_view)))
+    encloses = np.zeros(ops.height, dtype=bool)
+    encloses[around.to_numpy()] = True
+    return priced.filter(pl.Series(outside & (is_view | ~encloses[op.to_numpy()])))
+
+
+def _names(ops: pl.DataFrame) -> list[str]:
+    return ops["name"].unique().cast(pl.String).drop_nulls().to_list()
 
 
 def _inside(parent: pl.Series, whole: pl.Series, ops: pl.Series) -> pl.Series:
@@ -145,12 +149,9 @@ def unmodelled(trace: Trace) -> pl.DataFrame:
 
 
 def _modelled_ops(ops: pl.DataFrame) -> pl.DataFrame:
-    names = [n for n in ops["name"].unique().cast(pl.String).drop_nulls() if model_of(n)]
-    kept = ops.filter(pl.col("name").cast(pl.String).is_in(names)).select("id", *_KEY)
-    kept = kept.with_columns(pl.col("name").cast(pl.String))
-    # Views need no arguments, and have thousands of different ones.
-    is_view = pl.col("name").is_in(list(views.NAMES))
-    return kept.with_columns(pl.when(~is_view).then(pl.col(c)) for c in _KEY[1:])
+    """Return the operators with a model that asks for their arguments: all but views."""
+    names = [n for n in _names(ops) if n not in views.NAMES and model_of(n)]
+    return ops.filter(pl.col("name").is_in(names)).select("id", *_KEY)
 
 
 def _table(known: pl.DataFrame) -> pl.DataFrame:
@@ -161,33 +162,34 @@ def _table(known: pl.DataFrame) -> pl.DataFrame:
     return keys.hstack(made)
 
 
-def _row(
-    name: str, dims: str | None, types: str | None, strides: str | None, concrete: str | None
-) -> dict[str, object]:
+def _row(name: str, *columns: str | None) -> tuple[object, ...]:
+    """Return the columns of `_PARTS` and the reason why they are null, if they are."""
     try:
-        found = _priced_call(name, dims, types, strides, concrete)
+        found = cost(name, shapes.parse(*columns))
     except shapes.ShapeError as error:
-        return dict.fromkeys(_PARTS) | {"reason": str(error)}
-    return asdict(found) | {"reason": None}
-
-
-def _priced_call(name: str, *columns: str | None) -> Cost:
-    if name in views.NAMES:
-        return views.COST
-    return cost(name, shapes.parse(*columns))
+        return (*(None for _ in _PARTS), str(error))
+    return (*(getattr(found, part) for part in _PARTS), None)
 
 
 def _priced(trace: Trace) -> pl.DataFrame:
-    known = _modelled_ops(evidence.completed(trace))
+    ops = evidence.completed(trace)
+    known = _modelled_ops(ops)
     table = _table(known).filter(pl.col("reason").is_null()).drop("reason")
     joined = known.join(table, on=_KEY, how="inner", nulls_equal=True).rename({"id": "op"})
-    # One that launched a kernel itself did more than its name says: its work is not known.
-    working = (pl.col("model") == VIEW) & pl.col("op").is_in(_launchers(trace).implode())
-    return joined.filter(~working).select("op", "name", *_PARTS).sort("op")
+    worked = joined.select("op", "name", *_PARTS)
+    return pl.concat([worked, _views(ops, trace)])
 
 
-def _launchers(trace: Trace) -> pl.Series:
-    return trace.activities.filter(pl.col("kind") == "kernel")["op"].drop_nulls().unique()
+def _views(ops: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    """Return the views with a cost of 0: they need no arguments, and have thousands of them.
+
+    One that launched a kernel itself did more than its name says: its work is not known.
+    """
+    names = [n for n in _names(ops) if n in views.NAMES]
+    launched = trace.activities.filter(pl.col("kind") == "kernel")["op"].drop_nulls().unique()
+    found = ops.filter(pl.col("name").is_in(names) & ~pl.col("id").is_in(launched.implode()))
+    zero = [pl.lit(getattr(views.COST, n), dtype).alias(n) for n, dtype in _PARTS.items()]
+    return found.select(pl.col("id").alias("op"), "name", *zero)
 
 
 def enclosing(parent: pl.Series, ops: pl.Series) -> pl.Series:
