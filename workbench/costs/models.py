@@ -8,6 +8,7 @@ and what it calls (an `addmm` that copies an operand) is part of it.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,11 +80,13 @@ SCHEMA = pl.Schema(
 )
 MAX_COUNT = 2**63 - 1
 _KEY = ["name", "input_dims", "input_types", "input_strides", "concrete_inputs"]
-_PARTS: dict[str, pl.DataType] = {
+_PRICE: dict[str, pl.DataType] = {
     **{name: dtype for name, dtype in SCHEMA.items() if name != "op"},
     "epilogue_flops": pl.Int64(),
     "masked_flops": pl.Int64(),
     "recomputed_flops": pl.Int64(),
+    "wraps": pl.Boolean(),
+    "reason": pl.String(),
 }
 
 
@@ -113,25 +116,65 @@ def operators(trace: Trace, *, convention: str = "default") -> pl.DataFrame:
     flops in floating-point operations by the named convention (`costs.cost.CONVENTIONS`),
     `read_bytes` and `write_bytes` compulsory; null where they are not known.
     """
-    counted = named(convention)
-    carrying = _carriers(trace.ops, _priced(trace))
-    return carrying.with_columns(counted.flops().alias("flops")).select(SCHEMA.names()).sort("op")
+    return counted(trace.ops, prices(trace), convention)
 
 
-def _carriers(ops: pl.DataFrame, priced: pl.DataFrame) -> pl.DataFrame:
-    """Keep the priced operators that count: outside any that does its work itself, innermost."""
-    named = [n for n in _names(priced) if n in WRAPPERS or n.removesuffix("_") in WRAPPERS]
-    op, is_view = priced["op"], (priced["model"] == VIEW).to_numpy()
-    whole = op.filter(pl.Series(~is_view & ~priced["name"].is_in(named).to_numpy()))
+def prices(trace: Trace) -> pl.DataFrame:
+    """Return a row for each operator whose name has a model: `op`, its cost, or the `reason`.
+
+    Each distinct call is priced once: a trace repeats few shapes many times.
+    """
+    ops = evidence.completed(trace)
+    names = ops["name"].unique().cast(pl.String).drop_nulls().to_list()
+    known = [n for n in names if n not in views.NAMES and model_of(n) is not None]
+    kept = ops.filter(pl.col("name").is_in(known)).select("id", *_KEY)
+    keys = kept.select(_KEY).unique(maintain_order=True)
+    rows = [_row(*key) for key in keys.cast(pl.String()).iter_rows()]
+    made = pl.DataFrame(rows, schema=_PRICE, orient="row")
+    joined = kept.join(keys.hstack(made), on=_KEY, how="left", nulls_equal=True)
+    resting = _views(ops, [n for n in names if n in views.NAMES], trace)
+    return pl.concat([joined.select(pl.col("id").alias("op"), *_PRICE), resting]).sort("op")
+
+
+def _row(name: str, *columns: str | None) -> tuple[object, ...]:
+    """Return the columns of `_PRICE`."""
+    wraps = name in WRAPPERS or name.removesuffix("_") in WRAPPERS
+    try:
+        found = cost(name, shapes.parse(*columns))
+    except shapes.ShapeError as error:
+        return (*(None for _ in range(len(_PRICE) - 2)), wraps, str(error))
+    return (*(getattr(found, part) for part in list(_PRICE)[:-2]), wraps, None)
+
+
+def _views(ops: pl.DataFrame, names: list[str], trace: Trace) -> pl.DataFrame:
+    """Return the views with a cost of 0: they need no arguments, and have thousands of them.
+
+    One that launched a kernel itself did more than its name says: its work is not known.
+    """
+    launched = trace.activities.filter(pl.col("kind") == "kernel")["op"].drop_nulls().unique()
+    found = ops.filter(pl.col("name").is_in(names) & ~pl.col("id").is_in(launched.implode()))
+    price = _price_of_views()
+    return found.select(
+        pl.col("id").alias("op"),
+        *(pl.lit(price[n], dtype).alias(n) for n, dtype in _PRICE.items()),
+    )
+
+
+def _price_of_views() -> dict[str, object]:
+    return asdict(views.COST) | {"wraps": False, "reason": None}
+
+
+def counted(ops: pl.DataFrame, priced: pl.DataFrame, convention: str) -> pl.DataFrame:
+    """Return those of `prices` that carry a count: outside any that works itself, innermost."""
+    found = priced.filter(pl.col("reason").is_null())
+    op, is_view = found["op"], (found["model"] == VIEW).to_numpy()
+    whole = op.filter(pl.Series(~is_view & ~found["wraps"].to_numpy()))
     outside = ~_inside(ops["parent"], whole, op).to_numpy()
     around = enclosing(ops["parent"], op.filter(pl.Series(outside & ~is_view)))
     encloses = np.zeros(ops.height, dtype=bool)
     encloses[around.to_numpy()] = True
-    return priced.filter(pl.Series(outside & (is_view | ~encloses[op.to_numpy()])))
-
-
-def _names(ops: pl.DataFrame) -> list[str]:
-    return ops["name"].unique().cast(pl.String).drop_nulls().to_list()
+    carrying = found.filter(pl.Series(outside & (is_view | ~encloses[op.to_numpy()])))
+    return carrying.with_columns(named(convention).flops().alias("flops")).select(SCHEMA.names())
 
 
 def _inside(parent: pl.Series, whole: pl.Series, ops: pl.Series) -> pl.Series:
@@ -141,55 +184,7 @@ def _inside(parent: pl.Series, whole: pl.Series, ops: pl.Series) -> pl.Series:
 
 def unmodelled(trace: Trace) -> pl.DataFrame:
     """Return (op, reason) for operators whose name has a model but whose shapes cannot be used."""
-    known = _modelled_ops(evidence.completed(trace))
-    table = _table(known)
-    failed = table.filter(pl.col("reason").is_not_null()).select(*_KEY, "reason")
-    joined = known.join(failed, on=_KEY, how="inner", nulls_equal=True)
-    return joined.select(pl.col("id").alias("op"), "reason").sort("op")
-
-
-def _modelled_ops(ops: pl.DataFrame) -> pl.DataFrame:
-    """Return the operators with a model that asks for their arguments: all but views."""
-    names = [n for n in _names(ops) if n not in views.NAMES and model_of(n)]
-    return ops.filter(pl.col("name").is_in(names)).select("id", *_KEY)
-
-
-def _table(known: pl.DataFrame) -> pl.DataFrame:
-    """Price each distinct call once: a trace repeats few shapes many times."""
-    keys = known.select(_KEY).unique(maintain_order=True)
-    rows = [_row(*key) for key in keys.iter_rows()]
-    made = pl.DataFrame(rows, schema=_PARTS | {"reason": pl.String()}, orient="row")
-    return keys.hstack(made)
-
-
-def _row(name: str, *columns: str | None) -> tuple[object, ...]:
-    """Return the columns of `_PARTS` and the reason why they are null, if they are."""
-    try:
-        found = cost(name, shapes.parse(*columns))
-    except shapes.ShapeError as error:
-        return (*(None for _ in _PARTS), str(error))
-    return (*(getattr(found, part) for part in _PARTS), None)
-
-
-def _priced(trace: Trace) -> pl.DataFrame:
-    ops = evidence.completed(trace)
-    known = _modelled_ops(ops)
-    table = _table(known).filter(pl.col("reason").is_null()).drop("reason")
-    joined = known.join(table, on=_KEY, how="inner", nulls_equal=True).rename({"id": "op"})
-    worked = joined.select("op", "name", *_PARTS)
-    return pl.concat([worked, _views(ops, trace)])
-
-
-def _views(ops: pl.DataFrame, trace: Trace) -> pl.DataFrame:
-    """Return the views with a cost of 0: they need no arguments, and have thousands of them.
-
-    One that launched a kernel itself did more than its name says: its work is not known.
-    """
-    names = [n for n in _names(ops) if n in views.NAMES]
-    launched = trace.activities.filter(pl.col("kind") == "kernel")["op"].drop_nulls().unique()
-    found = ops.filter(pl.col("name").is_in(names) & ~pl.col("id").is_in(launched.implode()))
-    zero = [pl.lit(getattr(views.COST, n), dtype).alias(n) for n, dtype in _PARTS.items()]
-    return found.select(pl.col("id").alias("op"), "name", *zero)
+    return prices(trace).filter(pl.col("reason").is_not_null()).select("op", "reason")
 
 
 def enclosing(parent: pl.Series, ops: pl.Series) -> pl.Series:
