@@ -111,6 +111,13 @@ def test_gated_activation_of_servers():
     assert (found.flops, found.read_bytes, found.write_bytes) == (96, 128, 64)
 
 
+def test_gated_linear_unit():
+    # halves of 4 x 8: sigmoid and product, 2 * 16; backward 5 * 16
+    assert cost("aten::glu", Call((X, None))).flops == 32
+    found = cost("aten::glu_backward", Call((f32(4, 4), X, None)))
+    assert (found.flops, found.read_bytes, found.write_bytes) == (80, 64 + 128, 128)
+
+
 def test_rotary_embedding():
     # 2 positions, 3 query heads and 1 key head of width 8, cache of width 4: half of each head
     # turns, 2 * (3 + 1) * 4 = 32 elements of 3 FLOPs; reads 2 positions, 32, 2 cache rows of 4

@@ -115,6 +115,17 @@ def test_a_view_that_launched_a_kernel_is_not_one():
     assert costs.operators(trace_of(ops, [kernel]))["op"].to_list() == [1]
 
 
+def test_a_wrapper_that_launched_kernels_did_the_work():
+    # linear > addmm: with a kernel of its own the linear counts, and not what it calls
+    kernel = {"id": 0, "kind": "kernel", "name": "k", "start_ns": 0, "dur_ns": 5, "op": 0}
+    ops = [
+        op_row(0, "aten::linear", None, 0, [[4, 8], [16, 8], [16]], ["float"] * 3),
+        op_row(1, "aten::addmm", 0, 1, [[16], [4, 8], [8, 16]], ["float"] * 3),
+    ]
+    assert costs.operators(trace_of(ops))["op"].to_list() == [1]
+    assert costs.operators(trace_of(ops, [kernel]))["op"].to_list() == [0]
+
+
 def test_what_an_operator_calls_on_the_way_is_part_of_it():
     # mul_ of a Python number on the host: the conversions inside are not counted again
     trace = trace_of([

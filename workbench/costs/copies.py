@@ -141,6 +141,8 @@ MODELS: dict[str, Model] = {
         _relaid,
     ),
 }  # fmt: skip
-WRAPPERS = frozenset({"aten::zero_", "aten::arange", "aten::pixel_shuffle", "aten::rot90",
-                      "aten::pixel_unshuffle", "aten::channel_shuffle"})  # fmt: skip
-"""Those that hand the work to another operator (or to their own overload) where it is recorded."""
+WRAPPERS = frozenset({
+    "aten::zero_", "aten::pixel_shuffle", "aten::rot90", "aten::pixel_unshuffle",
+    "aten::channel_shuffle",
+})  # fmt: skip
+"""Those that hand the work to another operator where that one is recorded."""

@@ -61,5 +61,4 @@ MODELS: dict[str, Model] = {
     "aten::multinomial": _multinomial,
     "aten::randperm": _permutation,
 }
-WRAPPERS = frozenset({"aten::bernoulli", "aten::randperm", "aten::random_"})
-"""Those that hand the work to another operator (or to their own overload) where it is recorded."""
+WRAPPERS: frozenset[str] = frozenset()

@@ -69,8 +69,7 @@ SPECS: dict[str, Spec] = {
     # activations
     "silu": _special(2),  # x * sigmoid(x)
     "mish": _special(5),  # x * tanh(log(1 + exp(x)))
-    "log_sigmoid": _special(5),  # -log(1 + exp(-x))
-    "log_sigmoid_forward": _special(5),
+    "log_sigmoid_forward": replace(_special(5), out=None),  # -log(1 + exp(-x))
     "logit": replace(_special(3), out=2),  # log(x / (1 - x))
     "elu": replace(_special(5), out=4),  # x > 0 ? x : alpha * (exp(x) - 1)
     "softplus": replace(_special(7), out=3),  # b*x > t ? x : log(1 + exp(b * x)) / b
@@ -122,6 +121,7 @@ SPECS: dict[str, Spec] = {
     "hardtanh_backward": _binary(3, out=4),
     "hardsigmoid_backward": _binary(4),  # two comparisons, a selection, g / 6
     "softplus_backward": _binary(7, unit="special", out=4),
+    "hardswish_backward": _binary(7, out=None),  # 2 comparisons, 2 selections, g * (x / 3 + 1 / 2)
     "elu_backward": Spec(5, (0, 5), unit="special", out=6),
     "native_dropout_backward": Spec(2, (0, 1), result="self"),  # g * mask * scale
 }  # fmt: skip
@@ -252,6 +252,24 @@ def _dropout(call: Call) -> Cost:
     return Cost(flops, given.distinct_bytes, written, given.dtype.precision, "vector", "random")
 
 
+def _gate(call: Call) -> Cost:
+    """glu(self): a * sigmoid(b) of the halves of self: 2 FLOPs an element of the result."""
+    given = call.tensor(0)
+    half = given.elements // 2
+    size = given.dtype.bytes
+    precision = given.dtype.precision
+    return Cost(2 * half, given.distinct_bytes, half * size, precision, "special", "elementwise")
+
+
+def _gate_backward(call: Call) -> Cost:
+    """glu_backward(grad, self): s = sigmoid(b), g * s, and g * s * a * (1 - s): 5 a gradient."""
+    gradient, given = call.tensor(0), call.tensor(1)
+    read = operands.read_bytes((gradient, given))
+    written = given.elements * given.dtype.bytes
+    precision = given.dtype.precision
+    return Cost(5 * gradient.elements, read, written, precision, "special", "elementwise")
+
+
 def _gated(call: Call) -> Cost:
     """silu_and_mul(out, x): the halves a, b of x give silu(a) * b, 3 FLOPs an element of out."""
     out, given = call.tensor(0), call.tensor(1)
@@ -305,6 +323,8 @@ MODELS: dict[str, Model] = {
     "aten::masked_fill": _masked_fill,
     "aten::native_dropout": _dropout,
     "aten::_fused_dropout": _dropout,
+    "aten::glu": _gate,
+    "aten::glu_backward": _gate_backward,
     "_C::silu_and_mul": _gated,
     "sgl_kernel::silu_and_mul": _gated,
     "_C::rotary_embedding": _rotary,

@@ -231,5 +231,4 @@ MODELS: dict[str, Model] = {
     "aten::searchsorted": _search(1, 0),
 }  # fmt: skip
 """Models by operator name."""
-WRAPPERS = frozenset({"aten::index_put_", "aten::repeat_interleave"})
-"""Those that hand the work to another operator where that one is recorded."""
+WRAPPERS: frozenset[str] = frozenset()

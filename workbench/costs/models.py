@@ -132,8 +132,17 @@ def prices(trace: Trace) -> pl.DataFrame:
     rows = [_row(*key) for key in keys.cast(pl.String()).iter_rows()]
     made = pl.DataFrame(rows, schema=_PRICE, orient="row")
     joined = kept.join(keys.hstack(made), on=_KEY, how="left", nulls_equal=True)
-    resting = _views(ops, [n for n in names if n in views.NAMES], trace)
-    return pl.concat([joined.select(pl.col("id").alias("op"), *_PRICE), resting]).sort("op")
+    launched = pl.col("op").is_in(_launchers(trace).implode())
+    worked = joined.rename({"id": "op"}).select("op", *_PRICE)
+    # A wrapper that launched kernels itself did the work.
+    worked = worked.with_columns(pl.col("wraps") & ~launched)
+    # A view that did is none: its work is not known.
+    resting = _views(ops, [n for n in names if n in views.NAMES]).filter(~launched)
+    return pl.concat([worked, resting]).sort("op")
+
+
+def _launchers(trace: Trace) -> pl.Series:
+    return trace.activities.filter(pl.col("kind") == "kernel")["op"].drop_nulls().unique()
 
 
 def _row(name: str, *columns: str | None) -> tuple[object, ...]:
@@ -146,22 +155,12 @@ def _row(name: str, *columns: str | None) -> tuple[object, ...]:
     return (*(getattr(found, part) for part in list(_PRICE)[:-2]), wraps, None)
 
 
-def _views(ops: pl.DataFrame, names: list[str], trace: Trace) -> pl.DataFrame:
-    """Return the views with a cost of 0: they need no arguments, and have thousands of them.
-
-    One that launched a kernel itself did more than its name says: its work is not known.
-    """
-    launched = trace.activities.filter(pl.col("kind") == "kernel")["op"].drop_nulls().unique()
-    found = ops.filter(pl.col("name").is_in(names) & ~pl.col("id").is_in(launched.implode()))
-    price = _price_of_views()
-    return found.select(
-        pl.col("id").alias("op"),
-        *(pl.lit(price[n], dtype).alias(n) for n, dtype in _PRICE.items()),
-    )
-
-
-def _price_of_views() -> dict[str, object]:
-    return asdict(views.COST) | {"wraps": False, "reason": None}
+def _views(ops: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+    """Return the views with a cost of 0: they need no arguments, and have thousands of them."""
+    price = asdict(views.COST) | {"wraps": False, "reason": None}
+    found = ops.filter(pl.col("name").is_in(names))
+    zero = (pl.lit(price[n], dtype).alias(n) for n, dtype in _PRICE.items())
+    return found.select(pl.col("id").alias("op"), *zero)
 
 
 def counted(ops: pl.DataFrame, priced: pl.DataFrame, convention: str) -> pl.DataFrame:

@@ -180,9 +180,5 @@ MODELS: dict[str, Model] = {
     "aten::upsample_nearest2d_backward": _upsample_backward,
     "aten::upsample_nearest3d_backward": _upsample_backward,
 }
-WRAPPERS = frozenset({
-    "aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d", "aten::upsample_nearest1d",
-    "aten::upsample_nearest2d", "aten::upsample_nearest3d", "aten::upsample_linear1d",
-    "aten::upsample_bilinear2d", "aten::upsample_trilinear3d",
-})  # fmt: skip
-"""Those that hand the work to another operator (or to their own overload) where it is recorded."""
+WRAPPERS = frozenset({"aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d"})
+"""Those that hand the work to another operator where that one is recorded."""

@@ -234,5 +234,5 @@ MODELS: dict[str, Model] = {
     "aten::_softmax_backward_data": _softmax_backward,
     "aten::_log_softmax_backward_data": _softmax_backward,
 }
-WRAPPERS = frozenset({"aten::norm", "aten::max", "aten::min", "aten::_safe_softmax"})
+WRAPPERS = frozenset({"aten::_safe_softmax"})
 """Those that hand the work to another operator where that one is recorded."""

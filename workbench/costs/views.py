@@ -38,26 +38,28 @@ result_type retain_grad retains_grad set_ set_data size sparse_dim storage_offse
 sym_size sym_storage_offset sym_stride
 """
 ALLOCATION = """
-_empty_affine_quantized empty empty_like empty_permuted empty_quantized empty_strided new_empty
-new_empty_strided resize resize_ resize_as_ _resize_output_
+_empty_affine_quantized _resize_output_ empty empty_like empty_permuted empty_quantized
+empty_strided new_empty new_empty_strided resize resize_ resize_as_
 """
 COMPOSITES = """
-_batch_norm_impl_index _cast_Byte _cast_Double _cast_Float _cast_Half _cast_Int _cast_Long
-_autocast_to_full_precision _autocast_to_reduced_precision _pin_memory _stack _to_copy _to_cpu
-_pad_circular _pad_enum absolute absolute_ adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout
+_autocast_to_full_precision _autocast_to_reduced_precision _batch_norm_impl_index _cast_Byte
+_cast_Double _cast_Float _cast_Half _cast_Int _cast_Long _pad_circular _pad_enum _pin_memory
+_stack _to_copy _to_cpu absolute absolute_ adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout
 argsort argwhere avg_pool1d batch_norm cartesian_prod clip clip_ clone column_stack concat
-concatenate contiguous cosine_embedding_loss cosine_similarity cross_entropy_loss diff divide
-divide_ dropout dropout_ dstack feature_dropout flatten_dense_tensors fliplr flipud float_power
-frobenius_norm full full_like greater greater_ greater_equal greater_equal_ group_norm hstack
-instance_norm is_nonzero isclose isfinite isreal item kl_div l1_loss layer_norm less less_
-less_equal less_equal_ linalg_norm linalg_matrix_norm log_softmax logsumexp masked_select_backward
-max_pool1d max_pool2d max_pool3d multiply multiply_ negative negative_ new_full new_ones new_zeros
-nll_loss nll_loss2d nll_loss_nd not_equal not_equal_ nuclear_norm one_hot ones ones_like pad
-pad_sequence pairwise_distance pin_memory prelu rand rand_like randint randint_like randn
-randn_like relu6 relu6_ row_stack select_backward selu selu_ slice_backward softmax square square_
-stack subtract subtract_ sum_to_size take_along_dim tile to true_divide true_divide_ trapezoid
-type_as unflatten_dense_tensors value_selecting_reduction_backward vstack zeros zeros_like
-diagonal_backward index_select_backward gather_backward embedding_backward
+concatenate contiguous cosine_embedding_loss cosine_similarity cross_entropy_loss
+diagonal_backward diff divide divide_ dropout dropout_ dstack embedding_backward feature_dropout
+fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn fft_irfft fft_irfft2 fft_irfftn fft_rfft
+fft_rfft2 fft_rfftn flatten_dense_tensors fliplr flipud float_power frobenius_norm full full_like
+gather_backward greater greater_ greater_equal greater_equal_ group_norm hstack
+index_select_backward instance_norm is_nonzero isclose isfinite isreal item kl_div l1_loss
+layer_norm less less_ less_equal less_equal_ linalg_matrix_norm linalg_norm log_sigmoid
+log_softmax logsumexp masked_select_backward max_pool1d max_pool2d max_pool3d multiply multiply_
+negative negative_ new_full new_ones new_zeros nll_loss nll_loss2d nll_loss_nd not_equal
+not_equal_ nuclear_norm one_hot ones ones_like pad pad_sequence pairwise_distance pin_memory prelu
+rand rand_like randint randint_like randn randn_like relu6 relu6_ row_stack select_backward selu
+selu_ slice_backward softmax square square_ stack subtract subtract_ sum_to_size take_along_dim
+tile to trapezoid true_divide true_divide_ type_as unflatten_dense_tensors
+value_selecting_reduction_backward vstack zeros zeros_like
 """
 _OTHERS = ("detach", "detach_", "_C::weak_ref_tensor")
 """Names that the profiler writes without a namespace, and of other libraries."""
