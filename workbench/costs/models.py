@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from workbench.costs import (
+    activation,
     attention,
     copies,
     drawing,
@@ -48,6 +49,7 @@ _FAMILIES = (
     matmul,
     attention,
     elementwise,
+    activation,
     reduction,
     loss,
     norm,

@@ -56,10 +56,10 @@ layer_norm less less_ less_equal less_equal_ linalg_matrix_norm linalg_norm log_
 log_softmax logsumexp masked_select_backward max_pool1d max_pool2d max_pool3d multiply multiply_
 negative negative_ new_full new_ones new_zeros nll_loss nll_loss2d nll_loss_nd not_equal
 not_equal_ nuclear_norm one_hot ones ones_like pad pad_sequence pairwise_distance pin_memory prelu
-rand rand_like randint randint_like randn randn_like relu6 relu6_ row_stack select_backward selu
-selu_ slice_backward softmax square square_ stack subtract subtract_ sum_to_size take_along_dim
-tile to trapezoid true_divide true_divide_ type_as unflatten_dense_tensors
-value_selecting_reduction_backward vstack zeros zeros_like
+rand rand_like randint randint_like randn randn_like relu6 relu6_ rms_norm row_stack scalar_tensor
+select_backward selu selu_ slice_backward softmax square square_ stack subtract subtract_
+sum_to_size take_along_dim tile to trapezoid true_divide true_divide_ type_as
+unflatten_dense_tensors value_selecting_reduction_backward vstack zeros zeros_like
 """
 _OTHERS = ("detach", "detach_", "_C::weak_ref_tensor")
 """Names that the profiler writes without a namespace, and of other libraries."""
