@@ -1,6 +1,6 @@
 """Write docs/coverage.md: how much of each recording of the corpus has a FLOP and byte model.
 
-    WORKBENCH_CORPUS=FOLDER python scripts/coverage.py
+Run it as `WORKBENCH_CORPUS=FOLDER python scripts/coverage.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from workbench.analysis import work
 from workbench.analysis.coverage import coverage
 from workbench.analysis.roofline import roofline
 from workbench.errors import WorkbenchError
@@ -77,9 +78,9 @@ def _rows(path: Path, traces: Path) -> Iterator[tuple[str, str, float, float, fl
     for row in coverage(source, window="all").filter(pl.col("shaped_ns") > 0).to_dicts():
         device = "host" if row["device"] is None else str(row["device"])
         found = roofline(source, window="all", rank=row["rank"], device=row["device"])
-        left = found.filter(
-            pl.col("flops").is_null() & pl.col("bytes").is_null() & pl.col("shapes").is_not_null()
-        )
+        known = (pl.col("flops") > 0) | pl.col("bytes").is_not_null()
+        left = found.filter(~known.fill_null(value=False) & pl.col("shapes").is_not_null())
+        left = left.filter(~pl.col("reason").str.contains(work.DELEGATED).fill_null(value=False))
         yield (
             path.relative_to(traces).as_posix(),
             device,

@@ -8,7 +8,7 @@ import polars as pl
 
 from workbench.analysis import launch_match
 from workbench.analysis.window import check
-from workbench.costs import counted, models, shapes
+from workbench.costs import counted, levels, models, shapes
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _kernels(trace: Trace, device: int | None) -> pl.DataFrame:
         kernels = kernels.filter(pl.col("device") == device)
     kernels = launch_match.sized(kernels.sort("start_ns", maintain_order=True))
     costs = models.operators(trace)
-    owner = models.owners(trace.ops["parent"], costs["op"], kernels["op"])
+    owner = levels.owners(trace.ops["parent"], costs["op"], kernels["op"])
     told = costs.select(
         "model",
         pl.col("op").alias("owner"),

@@ -37,8 +37,10 @@ def coverage(
     """Return, for each (rank, device), how much of the time the FLOP and byte models speak for.
 
     coverage_pct = modelled time / time of kernels linked to an operator with recorded shapes
-    (collectives with known bytes count in both); linked_pct = linked time / device time. Times are
-    unions over the activities that start in the window; a percentage of nothing is null.
+    (collectives with known bytes count in both). Modelled is work with known FLOPs or bytes, views,
+    and under host execution the own time of a wrapper whose work is counted inside. linked_pct =
+    linked time / device time. Times are unions over the activities that start in the window; a
+    percentage of nothing is null.
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
     return pl.DataFrame([_covered(s) for s in chosen], schema=SCHEMA)
@@ -48,11 +50,11 @@ def _covered(chosen: Selection) -> dict[str, object]:
     ran = work.owned(chosen)
     is_kernel = ~pl.col("kind").is_in(COPY_KINDS)
     known_bytes = pl.col("message_bytes").is_not_null()
-    modelled = is_kernel & (pl.col("model").is_not_null() | known_bytes)
     shaped = is_kernel & (pl.col("input_dims").is_not_null() | known_bytes)
+    modelled = shaped & (work.is_modelled() | known_bytes)
     device_ns = work.union_ns(ran)
     linked_ns = work.union_ns(ran.filter(pl.col("owner").is_not_null()))
-    shaped_ns = work.union_ns(ran.filter(shaped | modelled))
+    shaped_ns = work.union_ns(ran.filter(shaped))
     modelled_ns = work.union_ns(ran.filter(modelled))
     return {
         "rank": chosen.rank,

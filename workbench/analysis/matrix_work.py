@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from workbench.analysis.window import Selection
-from workbench.costs import models, precision
+from workbench.costs import levels, models, precision
 from workbench.costs.roofs import Roofs
 from workbench.trace.core import Trace
 
@@ -43,8 +43,8 @@ def is_linked(chosen: Selection, steps: pl.Series) -> bool:
 def prices(trace: Trace) -> pl.DataFrame:
     """Return `op unit precision model_flops hardware_flops` for operators with counted FLOPs."""
     every = models.prices(trace)
-    priced = models.counted(trace.ops, every, "default").rename({"flops": "hardware_flops"})
-    model = models.counted(trace.ops, every, MODEL_FLOPS).select("op", model_flops="flops")
+    priced = levels.counted(trace.ops, every, "default").rename({"flops": "hardware_flops"})
+    model = levels.counted(trace.ops, every, MODEL_FLOPS).select("op", model_flops="flops")
     found = priced.drop_nulls("hardware_flops").join(model, on="op", how="left")
     return found.select("op", "unit", "precision", "model_flops", "hardware_flops")
 
@@ -60,7 +60,7 @@ def matrix_work(
     """
     trace, ran = chosen.trace, launched(chosen, steps)
     products = priced.filter(pl.col("unit") == "matrix")
-    owner = models.owners(trace.ops["parent"], products["op"], ran["op"])
+    owner = levels.owners(trace.ops["parent"], products["op"], ran["op"])
     calls = _calls(ran.with_columns(op=owner).join(products, on="op", how="semi"), trace.ops)
     is_again = pl.col("phase") == "recomputation"
     found = calls.join(products, on="op", how="inner").with_columns(

@@ -14,7 +14,7 @@ import polars as pl
 from workbench import intervals
 from workbench.analysis.copies import direction
 from workbench.analysis.window import Selection, spans
-from workbench.costs import models, precision, shapes
+from workbench.costs import levels, models, precision, shapes
 from workbench.trace.schema import ACTIVITY_KINDS, COPY_KINDS
 
 if TYPE_CHECKING:
@@ -32,29 +32,41 @@ _OWNER = [
     "unit",
     "model",
     "failed",
+    "delegates",
 ]
+DELEGATED = "its work is counted in an operator that it calls"
 
 
 def owned(chosen: Selection, convention: str = "default") -> pl.DataFrame:
     """Return the activities that count, each with its `owner` and what that one cost.
 
-    `failed` says why a count of it is not known.
+    `failed` says why a count of it is not known; `delegates`: it has a model, and its work is
+    counted in operators that it calls, so the time is its own host time.
     Columns: `id kind name family start_ns dur_ns owner operator input_dims input_types phase
-    module flops read_bytes write_bytes precision unit model failed message_bytes`.
+    module flops read_bytes write_bytes precision unit model failed delegates message_bytes`.
     """
     trace, counted = chosen.trace, chosen.counted()
     priced = models.prices(trace)
-    costs = models.counted(trace.ops, priced, convention)
-    owner = models.owners(trace.ops["parent"], costs["op"], counted["op"])
-    reason = pl.coalesce("reason", "unknown")
-    failed = priced.select(owner="op", failed=reason).drop_nulls("failed")
+    costs = levels.counted(trace.ops, priced, convention)
+    owner = levels.owners(trace.ops["parent"], costs["op"], counted["op"])
+    told = priced.select(
+        owner="op",
+        failed=pl.coalesce("reason", "unknown"),
+        delegates=pl.col("reason").is_null() & ~pl.col("op").is_in(costs["op"].implode()),
+    )
     ops = trace.ops.select("id", *_OP).rename({"id": "owner", "name": "operator"})
     sent = trace.collectives.select(id="activity", message_bytes="bytes").drop_nulls()
     frame = counted.select("id", "kind", "name", "family", "start_ns", "dur_ns")
     frame = frame.with_columns(owner)
-    for table in (ops, costs.rename({"op": "owner"}), failed):
+    for table in (ops, costs.rename({"op": "owner"}), told):
         frame = frame.join(table, on="owner", how="left", maintain_order="left")
     return frame.join(sent.unique("id"), on="id", how="left", maintain_order="left")
+
+
+def is_modelled() -> pl.Expr:
+    """Say which of `owned` the cost models speak for."""
+    bytes_known = (pl.col("read_bytes") + pl.col("write_bytes")).is_not_null()
+    return bytes_known | (pl.col("flops") > 0) | pl.col("delegates")
 
 
 def union_ns(frame: pl.DataFrame) -> int:
@@ -147,13 +159,12 @@ def _in_doubt() -> pl.Expr:
 
 def explained(calls: pl.DataFrame) -> pl.DataFrame:
     """Add `reason`: why a call cannot be held against a roof; null for those that can."""
-    modelled = [n for n in calls["operator"].unique().drop_nulls() if models.model_of(n)]
     reason = (
         pl.when(pl.col("kind") == "communication")
         .then(pl.lit("communication is held against links, not memory"))
         .when(pl.col("owner").is_null())
         .then(pl.lit("no operator is linked to it"))
-        .when(pl.col("model") == models.VIEW)
+        .when(pl.col("model") == levels.VIEW)
         .then(pl.lit("it makes or describes a tensor, and has no work to do"))
         .when("over_link")
         .then(pl.lit("a copy between host and device is held against the link, not memory"))
@@ -161,8 +172,8 @@ def explained(calls: pl.DataFrame) -> pl.DataFrame:
         .then(None)
         .when(pl.col("failed").is_not_null())
         .then("failed")
-        .when(pl.col("operator").is_in(modelled))
-        .then(pl.lit("its work is counted in an operator that it calls"))
+        .when("delegates")
+        .then(pl.lit(DELEGATED))
         .otherwise(pl.lit("no model of its FLOPs and bytes"))
     )
     return calls.with_columns(reason=reason)

@@ -49,6 +49,20 @@ class Cost:
     """Why a count is None, where one is."""
 
 
+SCHEMA = pl.Schema(
+    {
+        "op": pl.UInt32(),
+        "flops": pl.Int64(),
+        "read_bytes": pl.Int64(),
+        "write_bytes": pl.Int64(),
+        "precision": pl.String(),
+        "unit": pl.String(),
+        "model": pl.String(),
+    }
+)
+"""Columns of a table of costs: an operator's id, and what it needs; null: not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Convention:
     """Which parts count as FLOPs, with the sentence that stands beside a figure."""

@@ -66,6 +66,8 @@ DTYPES = {
     "c10::qint8": DType("int8", 1),
     "c10::quint8": DType("uint8", 1),
     "c10::qint32": DType("int32", 4),
+    # Kernels that only move elements name their size alone.
+    **{f"OpaqueType<{n}u>": DType(f"{n}-byte", n) for n in (1, 2, 4, 8, 16)},
 }
 """Element types by the name that the profiler writes (`caffe2::TypeMeta` names on Linux, macOS and
 Windows)."""
