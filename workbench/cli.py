@@ -77,6 +77,12 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
     by: Annotated[
         str | None, typer.Option(metavar="A,B", help="Group kernels or ops by these columns.")
     ] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE", help="Roofs of this part, or of a .csv or .json that describes it."
+        ),
+    ] = None,
     top: Annotated[int | None, typer.Option(help="Only the first N rows.")] = None,
     sort: Annotated[str | None, typer.Option(help="Sort by this column.")] = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
@@ -96,6 +102,7 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
         rank=rank,
         device=device,
         by=None if by is None else shown.names_in(by),
+        hardware=hardware,
     )
     found = shown.frame(opened, name, choice)
     table = shown.arrange(found, top=top, sort=sort, columns=columns)

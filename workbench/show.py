@@ -26,6 +26,7 @@ _FLAGS = {
     "rank": "--rank",
     "device": "--device",
     "by": "--by",
+    "hardware": "--hardware",
 }
 
 
@@ -39,6 +40,8 @@ class Choice:
     device: int | None = None
     by: tuple[str, ...] | None = None
     """Columns to group by."""
+    hardware: str | None = None
+    """A part of the hardware table, or a file that describes one, to hold rates against."""
 
     def given(self) -> dict[str, Any]:
         """Return the options that were given."""
@@ -79,7 +82,16 @@ def _analysis(source: Source, name: str, choice: Choice) -> pl.DataFrame:
             raise UsageError(f"{name} is grouped by one thing; give --by one name.")
         (options["by"],) = options["by"]
     beside = {n: find(source) for n, find in _BESIDE.items() if n in taken}
-    return question(source, **options, **beside)
+    if "hardware" in options:
+        # Roofs that are asked for by name are not to give way to those measured here.
+        beside |= {"hardware": _hardware(options.pop("hardware")), "ceilings": None}
+    return question(source, **options, **{n: v for n, v in beside.items() if n in taken})
+
+
+def _hardware(text: str) -> object:
+    from workbench.costs.hardware import given
+
+    return given(text)
 
 
 def _ceilings(source: Source) -> object:
@@ -112,7 +124,7 @@ def _window(name: str) -> str:
 
 def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
     """Return what stands beside a name's rows: the source, the window, coverage for a roofline."""
-    options = choice.given()
+    options = {n: v for n, v in choice.given().items() if n != "hardware"}
     window = options.get("window", _window(name))
     meta: dict[str, Any] = summary.meta(
         source, window=window, rank=choice.rank, device=choice.device
@@ -141,7 +153,7 @@ def brief(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(source: Source, table: str, choice: Choice) -> pl.DataFrame:
-    for option in ("window", "step", "by"):
+    for option in ("window", "step", "by", "hardware"):
         if option in choice.given():
             raise UsageError(f"The table {table} does not take {_FLAGS[option]}; leave it out.")
     found = source.table(table) if isinstance(source, Job) else getattr(source.ranks[0], table)

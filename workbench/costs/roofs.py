@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from workbench.costs import devices
 from workbench.costs import hardware as sheets
 from workbench.costs.precision import AMBIGUOUS
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workbench.costs.ceilings import Ceilings
+    from workbench.costs.devices import Matched
     from workbench.costs.hardware import Hardware
     from workbench.trace.core import TraceMeta
 
@@ -54,19 +56,32 @@ def choose(
 
     Measured roofs come first, when they are of a device of that name; a processor's recording does
     not name it, so measured roofs of a processor are taken at the caller's word. Then the data
-    sheet that the caller names, then the one of the recorded device name.
+    sheet that the caller names, then the one of the recorded device (see `devices.match`).
     """
-    name = next((d.name for d in meta.devices if d.index == device), None)
+    found = next((d for d in meta.devices if d.index == device), None)
+    name = found.name if found else None
     if ceilings is not None and _fits(ceilings, name, is_host=device is None):
         return from_ceilings(ceilings)
-    part = hardware or sheets.lookup(name)
-    if part is not None:
-        return from_hardware(part)
+    if hardware is not None:
+        return from_hardware(hardware)
     if device is None:
         return "no data sheet for processors; measure this one's roofs (workbench ceilings)"
+    matched = None if found is None else devices.match(found)
+    if matched is not None:
+        return replace(from_hardware(matched.hardware), source=_sheet(matched))
     if ceilings is None:
-        return sheets.unknown(name)
-    return f"{sheets.unknown(name)}; the measured roofs are of {ceilings.device!r}"
+        return devices.unknown(found)
+    return f"{devices.unknown(found)}; the measured roofs are of {ceilings.device!r}"
+
+
+def _sheet(matched: Matched) -> str:
+    """Name the part, and what is not plain about it: how it was found, that it is a share."""
+    text = f"data sheet: {matched.part.part}"
+    if matched.how != devices.BY_NAME:
+        text += f" {matched.how}"
+    if min(matched.compute_share, matched.memory_share) < 1:
+        text += f", {matched.compute_share:.3g} of its peaks, {matched.memory_share:.3g} of memory"
+    return text
 
 
 def _fits(ceilings: Ceilings, name: str | None, *, is_host: bool) -> bool:
