@@ -1,10 +1,10 @@
 """The roofs of this machine, measured in a few seconds and kept in the user's cache folder.
 
 The measurement imports torch, so it runs in a child process (`workbench.costs.measure`):
-a notebook's kernel stays free, and reading what was measured needs no torch. Compute: square matrix
-products by precision, 2 n^3 FLOPs. Memory: copy (a = b: 2 n elements moved) and triad
-(a = b + s c: 3 n), as STREAM counts them (McCalpin, https://www.cs.virginia.edu/stream/ref.html),
-by working-set size. The best of several repeats counts; spread says how far the median is below it.
+a notebook's kernel stays free, and reading what was measured needs no torch. Compute: matrix
+products by precision over a sweep of shapes (`costs.products`), and attention (`costs.sdpa`).
+Memory: streams by working-set size, sized by the machine's caches (`costs.streams`). The best of
+many short samples counts (`costs.timing`); spread says how far the median is below it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ import polars as pl
 from workbench.errors import CaptureError, UsageError
 from workbench.trace.core import Source
 
-VERSION = 1
+VERSION = 2
 NOISY_SPREAD = 0.3
 """Median spread above which roofs are called noisy; a quiet machine stays near 0.1."""
 DEVICES = ("auto", "cpu", "cuda")
+TIMEOUT_S = {False: 120.0, True: 600.0}
+"""How long a measurement may take: the short one, the full one."""
 FRAME: dict[str, pl.DataType] = {
     "roof": pl.String(),
     "what": pl.String(),
@@ -43,7 +45,7 @@ FRAME: dict[str, pl.DataType] = {
 
 
 class Compute(msgspec.Struct, frozen=True):
-    """The fastest matrix product of one precision."""
+    """The fastest matrix product of one precision: m x k times k x n."""
 
     precision: str
     flops_per_s: float
@@ -51,7 +53,43 @@ class Compute(msgspec.Struct, frozen=True):
     """1 - median / best of the repeats of that size."""
     n: int
     layout: str
+    """Which operand is a transposed view: nn neither, nt the second, tn the first."""
     repeats: int
+    m: int | None = None
+    """As n where it is not given, and so is k."""
+    k: int | None = None
+
+    @property
+    def shape(self) -> str:
+        """Return m x n x k."""
+        return f"{self.m or self.n}x{self.n}x{self.k or self.n}"
+
+
+class Attention(msgspec.Struct, frozen=True):
+    """The fastest attention of one precision."""
+
+    precision: str
+    flops_per_s: float
+    spread: float
+    repeats: int
+    batch: int
+    heads: int
+    length: int
+    head_dim: int
+    is_causal: bool
+
+    @property
+    def shape(self) -> str:
+        """Return batch x heads x length x head dimension."""
+        causal = ", causal" if self.is_causal else ""
+        return f"{self.batch}x{self.heads}x{self.length}x{self.head_dim}{causal}"
+
+
+class Cache(msgspec.Struct, frozen=True):
+    """One cache: its name, and how much of it all threads have together."""
+
+    name: str
+    bytes: int
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -80,11 +118,21 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     compute: tuple[Compute, ...]
     memory: tuple[Memory, ...]
+    attention: tuple[Attention, ...] = ()
+    caches: tuple[Cache, ...] = ()
+    """From small to large; none where the machine does not tell."""
+    memory_clock_mhz: float | None = None
+    is_full: bool = False
+
+    def level(self, working_set_bytes: int) -> str:
+        """Return the name of the smallest cache that holds a working set, else memory."""
+        held = (c.name for c in self.caches if working_set_bytes <= c.bytes)
+        return next(held, "memory")
 
     @property
     def is_noisy(self) -> bool:
         """Say whether repeats differed so much that something else was running."""
-        spreads = [c.spread for c in self.compute] + [m.spread for m in self.memory]
+        spreads = [v.spread for v in (*self.compute, *self.attention, *self.memory)]
         return bool(spreads) and statistics.median(spreads) > NOISY_SPREAD
 
 
@@ -149,15 +197,24 @@ class _Recorded(msgspec.Struct):
     machine: _Machine = msgspec.field(default_factory=_Machine)
 
 
-def ceilings(device: str = "auto", *, refresh: bool = False, timeout_s: float = 120.0) -> Ceilings:
-    """Return this device's roofs from the cache, or measure them in a child process (seconds).
+def ceilings(
+    device: str = "auto",
+    *,
+    refresh: bool = False,
+    full: bool = False,
+    timeout_s: float | None = None,
+) -> Ceilings:
+    """Return this device's roofs from the cache, or measure them in a child process.
 
-    Raises CaptureError with the child's last line when it fails or takes longer than `timeout_s`.
+    `full` takes a minute in place of seconds: more shapes and working sets, each looked at longer.
+    Raises CaptureError with the child's last line when it fails or takes longer than `timeout_s`
+    (120 s, for the full sweep 600 s).
     """
     found = None if refresh else cached(device)
-    if found is None:
+    if found is None or (full and not found.is_full):
         who = identity(device)
-        text = _run_child(who.kind, timeout_s)
+        limit_s = timeout_s or TIMEOUT_S[full]
+        text = _run_child(who.kind, limit_s, full=full)
         found = msgspec.json.decode(text, type=Ceilings)
         _store(_path(who), text)
     return found
@@ -166,15 +223,25 @@ def ceilings(device: str = "auto", *, refresh: bool = False, timeout_s: float = 
 def frame(found: Ceilings) -> pl.DataFrame:
     """Return the roofs as a table: `roof what n working_set_bytes flops_per_s bytes_per_s …`.
 
-    `n` is of the n x n matrices; `spread` = 1 - median / best of the repeats.
+    `what` names precision and shape (products: m x n x k and which operand is transposed;
+    attention: batch x heads x length x head dimension), or a stream and the memory level that
+    holds its working set. `n` is the n of products and the length of attention; `spread` = 1 -
+    median / best of the repeats.
     """
     rows: list[dict[str, object]] = [
-        {"roof": "compute", "what": f"{c.precision} product, {c.layout}"}
+        {"roof": "compute", "what": f"{c.precision} product {c.shape}, {c.layout}"}
         | msgspec.structs.asdict(c)
         for c in found.compute
     ]
     rows += [
-        {"roof": "memory", "what": m.pattern} | msgspec.structs.asdict(m) for m in found.memory
+        {"roof": "attention", "what": f"{a.precision} {a.shape}", "n": a.length}
+        | msgspec.structs.asdict(a)
+        for a in found.attention
+    ]
+    rows += [
+        {"roof": "memory", "what": f"{m.pattern}, {found.level(m.working_set_bytes)}"}
+        | msgspec.structs.asdict(m)
+        for m in found.memory
     ]
     return pl.DataFrame([{n: row.get(n) for n in FRAME} for row in rows], schema=FRAME)
 
@@ -190,12 +257,15 @@ def about(found: Ceilings) -> dict[str, object]:
         "driver": found.driver,
         "threads": found.threads,
         "clock_mhz": found.clock_mhz,
+        "memory_clock_mhz": found.memory_clock_mhz,
+        "sweep": "full" if found.is_full else "short",
+        "seconds": found.seconds,
         "noisy": noisy if found.is_noisy else None,
     }
 
 
-def _run_child(kind: str, timeout_s: float) -> bytes:
-    command = [sys.executable, "-m", "workbench.costs.measure", kind]
+def _run_child(kind: str, timeout_s: float, *, full: bool) -> bytes:
+    command = [sys.executable, "-m", "workbench.costs.measure", kind, *(["--full"] if full else [])]
     try:
         done = subprocess.run(command, capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -98,16 +99,21 @@ def from_hardware(part: Hardware) -> Roofs:
 
 
 def from_ceilings(measured: Ceilings) -> Roofs:
-    """Return measured roofs: the best product by precision, the best stream by working-set size.
+    """Return measured roofs: the best product by precision, the best stream by memory level.
 
-    A size's bandwidth is the best measured at that size or a larger one, so it never grows with
-    the size. A working set between two measured sizes gets the next larger one's.
+    A level is a cache of the machine, its bandwidth the best stream whose working set fits no
+    smaller cache; where the machine did not tell its caches, each working set is a level, and
+    one between two of them gets the next larger one's. Bandwidth never grows with the level.
+    Elementwise work and special functions are held against the products of 32 bits: no operator
+    of torch keeps the ordinary units busy enough to measure them, and products use the same.
     """
-    best = {c.precision: c.flops_per_s for c in measured.compute}
+    best: dict[str, float] = {}
+    for found in (*measured.compute, *measured.attention):
+        best[found.precision] = max(found.flops_per_s, best.get(found.precision, 0.0))
 
     def peak(precision: str, unit: str) -> float | None:
-        # Products with a vector in 16 bits are accumulated in fp32 on the ordinary units.
-        halves = unit == "vector" and precision in {"bf16", "fp16", "tf32"}
+        # 16 bits are computed in fp32 on the ordinary units.
+        halves = unit in {"vector", "special"} and precision in {"bf16", "fp16", "tf32"}
         return best.get("fp32" if halves else precision)
 
     busy = " on a busy machine" if measured.is_noisy else ""
@@ -115,16 +121,25 @@ def from_ceilings(measured: Ceilings) -> Roofs:
 
 
 def _levels(measured: Ceilings) -> tuple[Level, ...]:
-    sizes = sorted({m.working_set_bytes for m in measured.memory})
     levels: list[Level] = []
     best = 0.0
-    for size in reversed(sizes):
-        here = max(m.bytes_per_s for m in measured.memory if m.working_set_bytes == size)
-        best = max(best, here)
-        last = not levels
-        name = "memory" if last else f"working set up to {size / 1e6:.3g} MB"
-        levels.append(Level(name, best, None if last else float(size)))
+    for name, above, upto in reversed(_bounds(measured)):
+        within = [m.bytes_per_s for m in measured.memory if above < m.working_set_bytes <= upto]
+        best = max([best, *within])
+        if best:
+            levels.append(Level(name, best, upto if levels else None))
     return tuple(reversed(levels))
+
+
+def _bounds(measured: Ceilings) -> list[tuple[str, float, float]]:
+    """Return name, lower and upper bound of each level from small to large."""
+    sizes = [(c.name, float(c.bytes)) for c in measured.caches]
+    if not sizes:
+        found = sorted({float(m.working_set_bytes) for m in measured.memory})
+        sizes = [(f"working set up to {s / 1e6:.3g} MB", s) for s in found[:-1]]
+    uppers = [*sizes, ("memory", math.inf)]
+    lowers = [0.0, *(upto for _, upto in sizes)]
+    return [(name, low, upto) for low, (name, upto) in zip(lowers, uppers, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
