@@ -93,7 +93,7 @@ class FakeTorch:
 def hurried(monkeypatch):
     """Leave time for a lap or two."""
     for module in (products, sdpa):
-        short = {p: 0.05 for p in module.SECONDS["cuda"]}
+        short = dict.fromkeys(module.SECONDS["cuda"], 0.05)
         monkeypatch.setitem(module.SECONDS, "cuda", short)
     monkeypatch.setitem(streams.SECONDS, "cuda", 0.05)
 

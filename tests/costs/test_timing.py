@@ -49,11 +49,14 @@ def test_samples_batch_short_work_and_end_with_the_visit():
         return timer
 
     # 0.1 ms a call: batches of 20 make 2 ms, of which 5 are the first to pass 9 ms
-    assert samples(timer_of(1e-4), None, 2e-3, 9e-3) == pytest.approx([1e-4] * 5)
+    assert samples(timer_of(1e-4), None, 2e-3, visit_s=9e-3) == pytest.approx([1e-4] * 5)
     assert calls == [1, 1] + [20] * 5
     calls.clear()
-    assert len(samples(timer_of(1.0), None, 2e-3, 9e-3)) == 1
+    assert len(samples(timer_of(1.0), None, 2e-3)) == 1
     assert calls == [1] * 3
+    calls.clear()
+    assert len(samples(timer_of(1.0), None, 2e-3, call_s=1e-3)) == 1
+    assert calls == [2]  # nothing to find out: one sample of two calls
 
 
 class Track:

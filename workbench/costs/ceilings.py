@@ -132,7 +132,8 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_noisy(self) -> bool:
         """Say whether repeats differed so much that something else was running."""
-        spreads = [v.spread for v in (*self.compute, *self.attention, *self.memory)]
+        spreads = [c.spread for c in self.compute] + [a.spread for a in self.attention]
+        spreads += [m.spread for m in self.memory]
         return bool(spreads) and statistics.median(spreads) > NOISY_SPREAD
 
 

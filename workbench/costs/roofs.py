@@ -107,9 +107,11 @@ def from_ceilings(measured: Ceilings) -> Roofs:
     Elementwise work and special functions are held against the products of 32 bits: no operator
     of torch keeps the ordinary units busy enough to measure them, and products use the same.
     """
+    reached = [(c.precision, c.flops_per_s) for c in measured.compute]
+    reached += [(a.precision, a.flops_per_s) for a in measured.attention]
     best: dict[str, float] = {}
-    for found in (*measured.compute, *measured.attention):
-        best[found.precision] = max(found.flops_per_s, best.get(found.precision, 0.0))
+    for precision, flops_per_s in reached:
+        best[precision] = max(flops_per_s, best.get(precision, 0.0))
 
     def peak(precision: str, unit: str) -> float | None:
         # 16 bits are computed in fp32 on the ordinary units.

@@ -46,7 +46,12 @@ def measure(bench: Bench, caches: Sequence[Cache], free: int) -> tuple[Memory, .
     candidates = [_candidate(bench, pool, p, size) for size in wanted for p in PATTERNS]
     seconds = SECONDS[bench.kind] * (FULL if bench.is_full else 1)
     race(bench, candidates, seconds, every=True)
-    return tuple(Memory(*c.what, c.rate, c.spread, len(c.seconds)) for c in candidates if c.seconds)
+    return tuple(_memory(c) for c in candidates if c.seconds)
+
+
+def _memory(found: Candidate) -> Memory:
+    pattern, size = found.what
+    return Memory(pattern, size, found.rate, found.spread, len(found.seconds))
 
 
 def _candidate(bench: Bench, pool: Any, pattern: str, size: int) -> Candidate:

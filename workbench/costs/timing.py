@@ -104,11 +104,21 @@ class Candidate:
 
 
 def samples(
-    timer: Timer, work: Callable[[], object], batch_s: float, visit_s: float = VISIT_S
+    timer: Timer,
+    work: Callable[[], object],
+    batch_s: float,
+    *,
+    call_s: float = 0.0,
+    visit_s: float = VISIT_S,
 ) -> list[float]:
-    """Return seconds a call, of as many samples as fit a visit: one at least, after a warm-up."""
-    timer(work, 1)
-    batch = max(1, round(batch_s / max(timer(work, 1), 1e-7)))
+    """Return seconds a call, of as many samples as fit a visit, one at least.
+
+    Without `call_s`, what a call takes as far as is known, it warms up and finds that out.
+    """
+    if not call_s:
+        timer(work, 1)
+        call_s = timer(work, 1)
+    batch = max(1, round(batch_s / max(call_s, 1e-7)))
     spent: list[float] = []
     while sum(spent) < visit_s:
         spent.append(timer(work, batch))
@@ -152,5 +162,5 @@ def _visit(bench: Bench, candidate: Candidate, candidates: Sequence[Candidate]) 
         return
     # What torch raises where a device has no kernel for a type, or no memory for a size.
     with contextlib.suppress(RuntimeError, ValueError, AttributeError):
-        work = candidate.build()
-        candidate.seconds += samples(bench.timer, work, BATCH_S[bench.kind])
+        work, batch_s = candidate.build(), BATCH_S[bench.kind]
+        candidate.seconds += samples(bench.timer, work, batch_s, call_s=candidate.least_s)
