@@ -37,9 +37,9 @@ def _cache(index: Path, threads: int) -> Cache | None:
         )
         if kind == "Instruction":
             return None
-        groups = math.ceil(threads / _count(shared))
+        groups = math.ceil(threads / max(1, _count(shared)))
         return Cache(f"L{int(level)}", _bytes(size) * groups)
-    except (OSError, ValueError):
+    except (OSError, ValueError, IndexError):
         return None
 
 
