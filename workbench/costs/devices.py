@@ -124,7 +124,7 @@ def _found(device: Device) -> Matched | str:
     if not fits:
         return hardware.unknown(device.name)
     if profile:
-        return f"no data sheet for {device.name!r}; it could be a part of {_list(fits)}"
+        return f"no data sheet for {device.name!r}; closest: parts of {_list(fits)}"
     return _by_properties(device, fits)
 
 
@@ -158,16 +158,16 @@ def _by_properties(device: Device, fits: list[Hardware]) -> Matched | str:
     if not ((units and memory) or device.name):
         return hardware.unknown(None)
     if not (units and memory):
-        return f"{name}; it could be {_list(fits)}, and no recorded property tells which"
+        return f"{name}; closest: {_list(fits)}, and no recorded property tells which"
     seen = f"{units:g} multiprocessors and {memory / GIB:.1f} GiB"
     told = [p for p in fits if _could_be(p, device, units)]
     near = max((_memory_ratio(p, memory) for p in told), default=0.0) - NEAR_MEMORY
     told = [p for p in told if _memory_ratio(p, memory) >= near]
     if not told:
-        return f"{name}; it could be {_list(fits)}, of which none has {seen}"
+        return f"{name}; closest: {_list(fits)}, of which none has {seen}"
     first, *others = (_shared(p, device, None, f"by its {seen}") for p in told)
     if any(not _same_roofs(first.hardware, o.hardware) for o in others):
-        return f"{name}; with {seen} it could be {_list(told)}, whose roofs differ"
+        return f"{name}; closest: {_list(told)}, which all have {seen}, and other roofs"
     if others:
         alike = ", ".join(o.part.part for o in others)
         return replace(first, how=f"{first.how}, which {alike} has with the same roofs")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from workbench import resources
 from workbench.costs import sheets
-from workbench.costs.sheets import Hardware
+from workbench.costs.sheets import TERA, Hardware
 from workbench.errors import InputError, unknown_name
 
-__all__ = ["Hardware", "given", "lookup", "same", "table", "unknown"]
+__all__ = ["TERA", "Hardware", "given", "lookup", "same", "table", "unknown"]
 
 
 def table(path: Path | None = None) -> tuple[Hardware, ...]:
