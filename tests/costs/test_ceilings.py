@@ -160,6 +160,11 @@ def test_repeats_that_differ_are_said_to_be_of_a_busy_machine():
     )
     assert from_ceilings(noisy).source == "measured here on 2026-01-31 on a busy machine"
     assert not measured().is_noisy
+    # where all samples were equally slow, the processors tell
+    assert not measured(others_share=0.1).is_noisy
+    crowded = measured(others_share=0.55)
+    assert crowded.is_noisy
+    assert "on 55% of the processors" in c.about(crowded)["noisy"]
     assert not measured(compute=(), memory=()).is_noisy
 
 

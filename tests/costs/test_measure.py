@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from workbench.costs import caches, products, sdpa, streams
+from workbench.costs import caches, ceilings, measure, products, sdpa, streams
 from workbench.costs.ceilings import Cache
 from workbench.costs.timing import Bench, host_timer
 
@@ -197,6 +197,13 @@ def test_caches_that_few_processors_share_count_for_each_group(tmp_path):
         Cache("L1", 384 * KIB), Cache("L2", 6 * MIB), Cache("L3", 64 * MIB),
     )  # fmt: skip
     assert caches.of_processor(12, tmp_path / "none") == ()
+
+
+def test_the_share_that_other_programs_have():
+    # 3 s of other programs in 4 s on each of the processors
+    processors = len(ceilings.usable())
+    assert measure._others_share(3.0 * processors, 4.0) == 0.75
+    assert measure._others_share(-0.1, 4.0) == 0.0
 
 
 def test_the_cache_of_a_gpu():

@@ -29,6 +29,8 @@ from workbench.trace.core import Source
 VERSION = 2
 NOISY_SPREAD = 0.3
 """Median spread above which roofs are called noisy; a quiet machine stays near 0.1."""
+NOISY_SHARE = 0.1
+"""So they are when other programs used more of the processors; all samples may then be slow."""
 DEVICES = ("auto", "cpu", "cuda")
 TIMEOUT_S = {False: 120.0, True: 600.0}
 """How long a measurement may take: the short one, the full one."""
@@ -122,6 +124,8 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
     caches: tuple[Cache, ...] = ()
     """From small to large; none where the machine does not tell."""
     memory_clock_mhz: float | None = None
+    others_share: float | None = None
+    """How much of the processors other programs used meanwhile; None when that is not known."""
     is_full: bool = False
 
     def level(self, working_set_bytes: int) -> str:
@@ -131,7 +135,9 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_noisy(self) -> bool:
-        """Say whether repeats differed so much that something else was running."""
+        """Say whether something else was running: it was seen, or repeats differed much."""
+        if (self.others_share or 0.0) > NOISY_SHARE:
+            return True
         spreads = [c.spread for c in self.compute] + [a.spread for a in self.attention]
         spreads += [m.spread for m in self.memory]
         return bool(spreads) and statistics.median(spreads) > NOISY_SPREAD
@@ -249,7 +255,9 @@ def frame(found: Ceilings) -> pl.DataFrame:
 
 def about(found: Ceilings) -> dict[str, object]:
     """Return what stands beside the table: device, machine, versions, date."""
-    noisy = "yes: something else was running; measure again (--refresh)"
+    share = found.others_share
+    seen = "" if share is None else f", on {share:.0%} of the processors"
+    noisy = f"yes: something else was running{seen}; measure again when it is not (--refresh)"
     return {
         "device": found.device,
         "date": found.date,
@@ -319,8 +327,13 @@ def cpu_name() -> str:
 
 def usable_processors() -> int:
     """Return how many processors this process may run on."""
+    return len(usable())
+
+
+def usable() -> set[int]:
+    """Return the numbers of the processors that this process may run on."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    return set(affinity(0)) if affinity else set(range(os.cpu_count() or 1))
 
 
 def _threads() -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from workbench.costs import caches, products, sdpa, streams
-from workbench.costs.ceilings import VERSION, Cache, Ceilings, identity
+from workbench.costs.ceilings import VERSION, Cache, Ceilings, identity, usable
 from workbench.costs.timing import Bench, EventTimer, host_timer
 
 
@@ -22,7 +22,7 @@ def measure(kind: str, *, is_full: bool = False) -> Ceilings:
     """Measure products, attention and streams on `cpu` or `cuda`; seconds, or a minute for all."""
     import torch
 
-    began = time.monotonic()
+    began, busy = time.monotonic(), _busy_s()
     who = identity(kind)
     timer = EventTimer(torch.cuda) if kind == "cuda" else host_timer
     bench = Bench(torch, kind, timer, is_full)
@@ -42,6 +42,7 @@ def measure(kind: str, *, is_full: bool = False) -> Ceilings:
         threads=torch.get_num_threads(),
         clock_mhz=clock,
         memory_clock_mhz=memory_clock,
+        others_share=_others_share(_busy_s() - busy, time.monotonic() - began),
         seconds=round(time.monotonic() - began, 3),
         is_full=is_full,
         compute=compute,
@@ -63,6 +64,20 @@ def _free_bytes(torch: Any, kind: str) -> int:
     import psutil
 
     return int(psutil.virtual_memory().available)
+
+
+def _busy_s() -> float:
+    """Return the processor time so far of all but this process, on the processors it may use."""
+    import psutil
+
+    mine = usable()
+    times = [t for i, t in enumerate(psutil.cpu_times(percpu=True)) if i in mine]
+    busy = sum(t.user + t.nice + t.system + getattr(t, "steal", 0.0) for t in times)
+    return float(busy) - time.process_time()
+
+
+def _others_share(busy_s: float, wall_s: float) -> float:
+    return round(max(0.0, busy_s) / (wall_s * max(1, len(usable()))), 3)
 
 
 def _clocks_mhz(kind: str) -> tuple[float | None, float | None]:
