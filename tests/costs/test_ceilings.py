@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from workbench.costs import ceilings as c
+from workbench.costs.machine import identity
 from workbench.costs.roofs import from_ceilings
 from workbench.errors import CaptureError, UsageError
 
@@ -99,7 +100,7 @@ def test_a_slow_child_is_stopped(cache, monkeypatch):
 
 def test_unknown_devices():
     with pytest.raises(UsageError, match="auto, cpu, cuda"):
-        c.identity("tpu")
+        identity("tpu")
 
 
 def test_reading_ceilings_loads_no_torch():

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from workbench.costs import caches, ceilings, measure, products, sdpa, streams
+from workbench.costs import caches, machine, measure, products, sdpa, streams
 from workbench.costs.ceilings import Cache
 from workbench.costs.timing import Bench, host_timer
 
@@ -201,7 +201,7 @@ def test_caches_that_few_processors_share_count_for_each_group(tmp_path):
 
 def test_the_share_that_other_programs_have():
     # 3 s of other programs in 4 s on each of the processors
-    processors = len(ceilings.usable())
+    processors = len(machine.usable())
     assert measure._others_share(3.0 * processors, 4.0) == 0.75
     assert measure._others_share(-0.1, 4.0) == 0.0
 

@@ -10,8 +10,6 @@ many short samples counts (`costs.timing`); spread says how far the median is be
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
-import os
 import platform
 import statistics
 import subprocess
@@ -23,6 +21,7 @@ import msgspec
 import platformdirs
 import polars as pl
 
+from workbench.costs.machine import Identity, cpu_name, identity
 from workbench.errors import CaptureError, UsageError
 from workbench.trace.core import Source
 
@@ -31,7 +30,6 @@ NOISY_SPREAD = 0.3
 """Median spread above which roofs are called noisy; a quiet machine stays near 0.1."""
 NOISY_SHARE = 0.1
 """So they are when other programs used more of the processors; all samples may then be slow."""
-DEVICES = ("auto", "cpu", "cuda")
 TIMEOUT_S = {False: 120.0, True: 600.0}
 """How long a measurement may take: the short one, the full one."""
 FRAME: dict[str, pl.DataType] = {
@@ -141,28 +139,6 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
         spreads = [c.spread for c in self.compute] + [a.spread for a in self.attention]
         spreads += [m.spread for m in self.memory]
         return bool(spreads) and statistics.median(spreads) > NOISY_SPREAD
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """What a measurement holds for: another device, driver, torch or thread count measures anew."""
-
-    kind: str
-    device: str
-    driver: str | None
-    torch: str | None
-    threads: str
-
-
-def identity(device: str = "auto") -> Identity:
-    """Say what `device` is on this machine, without torch; `auto` is a GPU when there is one."""
-    if device not in DEVICES:
-        raise UsageError(f"device is {device!r}; choose one of {', '.join(DEVICES)}.")
-    gpu = _nvidia() if device != "cpu" else None
-    if device == "cuda" and gpu is None:
-        raise UsageError("There is no NVIDIA GPU that this process can use; choose device 'cpu'.")
-    name, driver = gpu or (cpu_name(), None)
-    kind = "cuda" if gpu else "cpu"
-    return Identity(kind, name, driver, _torch_version(), _threads())
 
 
 def cached(device: str = "auto") -> Ceilings | None:
@@ -299,49 +275,3 @@ def _store(path: Path, text: bytes) -> None:
 def _path(who: Identity) -> Path:
     key = hashlib.sha256(msgspec.json.encode(who)).hexdigest()[:16]
     return Path(platformdirs.user_cache_dir("training-workbench")) / "ceilings" / f"{key}.json"
-
-
-def _nvidia() -> tuple[str, str] | None:
-    """Return name and driver of the first NVIDIA GPU; None without a driver or a GPU."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        try:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-            return pynvml.nvmlDeviceGetName(handle), pynvml.nvmlSystemGetDriverVersion()
-        finally:
-            pynvml.nvmlShutdown()
-    except pynvml.NVMLError:
-        return None
-
-
-def cpu_name() -> str:
-    """Return the processor's own name, with the number of processors this process may use."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(errors="replace").splitlines() if info.exists() else []
-    models = [v.partition(":")[2].strip() for v in lines if v.startswith("model name")]
-    name = models[0] if models else platform.processor() or platform.machine()
-    return f"{name} ({usable_processors()} processors)"
-
-
-def usable_processors() -> int:
-    """Return how many processors this process may run on."""
-    return len(usable())
-
-
-def usable() -> set[int]:
-    """Return the numbers of the processors that this process may run on."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return set(affinity(0)) if affinity else set(range(os.cpu_count() or 1))
-
-
-def _threads() -> str:
-    return os.environ.get("OMP_NUM_THREADS") or str(usable_processors())
-
-
-def _torch_version() -> str | None:
-    try:
-        return importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        return None

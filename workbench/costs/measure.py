@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from workbench.costs import caches, products, sdpa, streams
-from workbench.costs.ceilings import VERSION, Cache, Ceilings, identity, usable
+from workbench.costs.ceilings import VERSION, Cache, Ceilings
+from workbench.costs.machine import identity, usable
 from workbench.costs.timing import Bench, EventTimer, host_timer
 
 
