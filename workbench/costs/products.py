@@ -69,21 +69,37 @@ def measure(bench: Bench, free: int) -> tuple[Compute, ...]:
 
 
 def _fastest(bench: Bench, precision: str, free: int) -> Compute | None:
-    """Race every layout of the smallest shape, then every shape in its best layouts."""
+    """Race every layout of the smallest shape, then every shape in its best layouts.
+
+    The full sweep races its further shapes after that, against all of the short one.
+    """
     bench.torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    seconds = SECONDS[bench.kind][precision] * (FULL if bench.is_full else 1)
-    every = SHAPES[bench.kind] + (MORE[bench.kind] if bench.is_full else ())
-    small, *larger = sorted((s for s in every if _elements(s) * 8 < free / 4), key=_work)
+    seconds = SECONDS[bench.kind][precision]
+    small, *larger = _fitting(SHAPES[bench.kind], free)
+    more = _fitting(MORE[bench.kind], free) if bench.is_full else []
     with contextlib.suppress(RuntimeError, AttributeError):
-        operands = _operands(bench, precision, [small, *larger])
+        operands = _operands(bench, precision, [small, *larger, *more])
         first = [_candidate(bench, operands, small, v) for v in _layouts(precision)]
         race(bench, first, seconds / 5, every=True)
-        best = max(c.rate for c in first)
-        layouts = [c.what[1] for c in first if c.rate > NEAR * best]
-        rest = [_candidate(bench, operands, s, v) for s in larger for v in layouts]
-        for winner in race(bench, first + rest, seconds * 4 / 5):
+        layouts = _best_layouts(first)
+        tried = first + [_candidate(bench, operands, s, v) for s in larger for v in layouts]
+        winners = race(bench, tried, seconds * 4 / 5)
+        if more:
+            tried += [_candidate(bench, operands, s, v) for s in more for v in layouts]
+            winners = race(bench, tried, seconds * (FULL - 1))
+        for winner in winners:
             return _compute(precision, winner)
     return None
+
+
+def _fitting(shapes: Sequence[Shape], free: int) -> list[Shape]:
+    """Return the shapes that memory has room for, from little work to much."""
+    return sorted((s for s in shapes if _elements(s) * 8 < free / 4), key=_work)
+
+
+def _best_layouts(first: Sequence[Candidate]) -> list[str]:
+    best = max(c.rate for c in first)
+    return [c.what[1] for c in first if c.rate > NEAR * best]
 
 
 def _layouts(precision: str) -> tuple[str, ...]:
