@@ -27,7 +27,7 @@ DTYPES = {
     "fp8": "float8_e4m3fn",
 }
 SECONDS = {
-    "cpu": {"fp32": 2.5, "fp64": 0.8, "bf16": 0.8, "fp16": 0.5},
+    "cpu": {"fp32": 4.5, "fp64": 0.6, "bf16": 0.6, "fp16": 0.5},
     "cuda": dict.fromkeys(("fp64", "fp32", "tf32", "bf16", "fp16", "fp8"), 0.6),
 }
 NEAR = 0.8

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MIB = 2**20
-SECONDS = {"cpu": 4.0, "cuda": 2.0}
+SECONDS = {"cpu": 3.5, "cuda": 2.0}
 FULL = 5
 PARTS = (0.5,)
 MORE_PARTS = (0.25, 0.5, 0.75)
