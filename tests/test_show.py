@@ -194,3 +194,18 @@ def test_counters_of_a_file_of_their_own(tmp_path):
     file = countersfile.write(tmp_path, page)
     (row,) = json.loads(run(file, "counters", "--json"))["rows"]
     assert (row["memory_bytes"], row["operator"]) == (64, None)
+
+
+def test_roofs_of_a_part_that_the_user_names(tmp_path):
+    source, mine = data() / "gpt_tiny_cpu", tmp_path / "mine.json"
+    named = json.loads(run(source, "roofline", "--hardware", "NVIDIA H200", "--json"))
+    assert {r["roof_source"] for r in named["rows"]} == {"data sheet: H200-SXM-141GB"}
+    mine.write_text('{"peaks": {"fp32_vector_tflops": 1}, "memory": {"gb_per_s": 20}}')
+    given = json.loads(run(source, "roofline", "--hardware", mine, "--json"))
+    product = next(r for r in given["rows"] if r["operator"] == "aten::mm")
+    assert (product["peak_flops_per_s"], product["memory_bytes_per_s"]) == (1e12, 2e10)
+    with pytest.raises(UsageError, match="did you mean H100-PCIe-80GB"):
+        run(source, "roofline", "--hardware", "H100-PCIe")
+    for name in ("overlap", "ops"):
+        with pytest.raises(UsageError, match="does not take --hardware"):
+            run(source, name, "--hardware", "T4")

@@ -84,6 +84,12 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
         Path | None,
         typer.Option(help="Hardware counters of the same program, for the names that take them."),
     ] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE", help="Roofs of this part, or of a .csv or .json that describes it."
+        ),
+    ] = None,
     top: Annotated[int | None, typer.Option(help="Only the first N rows.")] = None,
     sort: Annotated[str | None, typer.Option(help="Sort by this column.")] = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
@@ -105,6 +111,7 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
         by=None if by is None else shown.names_in(by),
         convention=convention,
         counters=None if counters is None else _counters(counters),
+        hardware=hardware,
     )
     found = shown.frame(opened, name, choice)
     table = shown.arrange(found, top=top, sort=sort, columns=columns)

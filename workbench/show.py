@@ -28,6 +28,7 @@ _FLAGS = {
     "by": "--by",
     "convention": "--convention",
     "counters": "--counters",
+    "hardware": "--hardware",
 }
 
 
@@ -45,6 +46,8 @@ class Choice:
     """Name of a way to count FLOPs."""
     counters: Trace | None = None
     """Hardware counters to lay beside the source."""
+    hardware: str | None = None
+    """A part of the hardware table, or a file that describes one, to hold rates against."""
 
     def given(self) -> dict[str, Any]:
         """Return the options that were given."""
@@ -85,7 +88,16 @@ def _analysis(source: Source, name: str, choice: Choice) -> pl.DataFrame:
             raise UsageError(f"{name} is grouped by one thing; give --by one name.")
         (options["by"],) = options["by"]
     beside = {n: find(source) for n, find in _BESIDE.items() if n in taken}
-    return question(source, **options, **beside)
+    if "hardware" in options:
+        # Roofs that are asked for by name are not to give way to those measured here.
+        beside |= {"hardware": _hardware(options.pop("hardware")), "ceilings": None}
+    return question(source, **options, **{n: v for n, v in beside.items() if n in taken})
+
+
+def _hardware(text: str) -> object:
+    from workbench.costs.hardware import given
+
+    return given(text)
 
 
 def _ceilings(source: Source) -> object:
@@ -136,7 +148,7 @@ def _window(name: str) -> str:
 
 
 def about(source: Source, name: str, choice: Choice) -> dict[str, Any]:
-    """Return what stands beside a name's rows: the source, the window, and what its module adds."""
+    """Return what stands beside a name's rows: the source, the window, what its module adds."""
     options = choice.given()
     window = options.get("window", _window(name))
     meta: dict[str, Any] = summary.meta(
@@ -175,7 +187,7 @@ def brief(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(source: Source, table: str, choice: Choice) -> pl.DataFrame:
-    for option in ("window", "step", "by", "convention", "counters"):
+    for option in ("window", "step", "by", "convention", "counters", "hardware"):
         if option in choice.given():
             raise UsageError(f"The table {table} does not take {_FLAGS[option]}; leave it out.")
     found = source.table(table) if isinstance(source, Job) else getattr(source.ranks[0], table)

@@ -133,6 +133,9 @@ def ceilings(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     *,
     refresh: Annotated[bool, typer.Option("--refresh", help="Measure again.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Try more shapes and sizes, for a minute or two.")
+    ] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     out: OutFile = None,
@@ -140,7 +143,7 @@ def ceilings(
     """Measure this machine's roofs (a few seconds), or show what was measured before."""
     from workbench.costs import ceilings as measured
 
-    found = measured.ceilings(device, refresh=refresh)
+    found = measured.ceilings(device, refresh=refresh, full=full)
     about = measured.about(found)
     print_table(measured.frame(found), meta=about, as_json=as_json, as_csv=as_csv, out=out)
 

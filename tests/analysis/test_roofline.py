@@ -199,7 +199,7 @@ def test_an_unknown_device_leaves_the_ratio_null_and_the_rates_known():
     mm = row(frame, operator="aten::mm")
     assert mm["ratio_to_roof"] is None
     assert mm["achieved_flops_per_s"] > 0
-    assert mm["reason"].startswith("no data sheet for 'NVIDIA H200 NVL 2'; closest: NVIDIA H200")
+    assert mm["reason"].startswith("no data sheet for 'NVIDIA H200 NVL 2'; closest: H200-NVL")
 
 
 def test_a_data_sheet_can_be_named():

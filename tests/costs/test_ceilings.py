@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from workbench.costs import ceilings as c
-from workbench.costs.measure import EventTimer, rate, samples
+from workbench.costs.machine import identity
 from workbench.costs.roofs import from_ceilings
 from workbench.errors import CaptureError, UsageError
 
@@ -52,6 +52,19 @@ def test_measured_once_then_read(cache, monkeypatch):
     assert [p.suffix for p in (cache / "ceilings").iterdir()] == [".json"]
 
 
+def test_a_full_sweep_stands_for_a_short_one_and_not_the_other_way(cache, monkeypatch):
+    short, full = (
+        FakeChild(stdout=msgspec.json.encode(measured(is_full=f))) for f in (False, True)
+    )
+    monkeypatch.setattr(c.subprocess, "run", short)
+    c.ceilings("cpu")
+    monkeypatch.setattr(c.subprocess, "run", full)
+    assert c.ceilings("cpu", full=True).is_full
+    assert full.command[1:] == ["-m", "workbench.costs.measure", "cpu", "--full"]
+    assert c.ceilings("cpu") == c.ceilings("cpu", full=True)
+    assert (short.calls, full.calls) == (1, 1)
+
+
 def test_another_thread_count_measures_anew(cache, monkeypatch):
     child = FakeChild(stdout=msgspec.json.encode(measured()))
     monkeypatch.setattr(c.subprocess, "run", child)
@@ -87,7 +100,7 @@ def test_a_slow_child_is_stopped(cache, monkeypatch):
 
 def test_unknown_devices():
     with pytest.raises(UsageError, match="auto, cpu, cuda"):
-        c.identity("tpu")
+        identity("tpu")
 
 
 def test_reading_ceilings_loads_no_torch():
@@ -96,63 +109,6 @@ def test_reading_ceilings_loads_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-class FakeCuda:
-    """Device time moves by 2 ms a call, whatever the host does in between."""
-
-    def __init__(self):
-        self.now_ms = 0.0
-        self.synchronized = 0
-
-    def work(self):
-        self.now_ms += 2.0
-
-    def Event(self, *, enable_timing):
-        assert enable_timing
-        cuda = self
-
-        class Event:
-            def record(self):
-                self.at_ms = cuda.now_ms
-
-            def synchronize(self):
-                cuda.synchronized += 1
-
-            def elapsed_time(self, end):
-                return end.at_ms - self.at_ms
-
-        return Event()
-
-
-def test_event_timing_in_seconds_waits_for_the_end():
-    cuda = FakeCuda()
-    assert EventTimer(cuda)(cuda.work, 5) == pytest.approx(0.010)
-    assert cuda.synchronized == 1
-
-
-def test_samples_batch_short_work_and_limit_long_work():
-    calls = []
-
-    def timer_of(seconds):
-        def timer(work, times):
-            calls.append(times)
-            return seconds * times
-
-        return timer
-
-    # 0.1 ms a call: batches of 20 make 2 ms; the budget allows all 25 repeats
-    assert samples(timer_of(1e-4), None) == pytest.approx([1e-4] * 25)
-    assert calls == [1, 1] + [20] * 25
-    calls.clear()
-    assert len(samples(timer_of(1.0), None)) == 3  # never fewer than three
-    assert calls == [1] * 5
-
-
-def test_best_of_the_repeats_and_its_spread():
-    # 10 units in 0.1, 0.2, 0.125 s: best 100 a second, median 0.125 s -> 1 - 0.8
-    best, spread = rate(10, [0.2, 0.1, 0.125])
-    assert (best, spread) == pytest.approx((100, 0.2))
 
 
 def test_roofs_by_working_set_never_grow_with_size():
@@ -166,6 +122,37 @@ def test_roofs_by_working_set_never_grow_with_size():
     assert roofs.source == "measured here on 2026-01-31"
 
 
+CACHES = (c.Cache("L1", 10**5), c.Cache("L2", 2 * 10**6), c.Cache("L3", 2 * 10**7))
+
+
+def test_roofs_by_cache_are_the_best_stream_that_fits_no_smaller_one():
+    # in L2 1 MB: 40 and 50 GB/s; in L3 10 MB: 60, which L2 has too; L1 has no stream of its own
+    roofs = from_ceilings(measured(caches=CACHES))
+    assert [(v.name, v.bytes_per_s, v.up_to_bytes) for v in roofs.levels] == [
+        ("L1", 60e9, 1e5), ("L2", 60e9, 2e6), ("L3", 60e9, 2e7), ("memory", 20e9, None),
+    ]  # fmt: skip
+    assert roofs.level(2 * 10**7).name == "L3"
+    assert roofs.level(2 * 10**7 + 1) is roofs.memory
+
+
+def test_the_table_names_shapes_and_levels():
+    found = measured(
+        caches=CACHES,
+        compute=(c.Compute("fp32", 1e9, 0.1, 512, "nt", 7, m=64, k=128),),
+        attention=(c.Attention("bf16", 2e9, 0.2, 3, 1, 8, 256, 64, is_causal=True),),
+        memory=(c.Memory("read", 10**6, 4e9, 0.1, 7), c.Memory("copy", 10**9, 2e9, 0.1, 7)),
+    )
+    table = c.frame(found)
+    assert table.schema == c.FRAME
+    assert table.select("roof", "what", "n").rows() == [
+        ("compute", "fp32 product 64x512x128, nt", 512),
+        ("attention", "bf16 1x8x256x64, causal", 256),
+        ("memory", "read, L2", None),
+        ("memory", "copy, memory", None),
+    ]
+    assert c.about(found)["sweep"] == "short"
+
+
 def test_repeats_that_differ_are_said_to_be_of_a_busy_machine():
     # median of 0.1, 0.9, 0.4 is 0.4
     noisy = measured(
@@ -174,6 +161,11 @@ def test_repeats_that_differ_are_said_to_be_of_a_busy_machine():
     )
     assert from_ceilings(noisy).source == "measured here on 2026-01-31 on a busy machine"
     assert not measured().is_noisy
+    # where all samples were equally slow, the processors tell
+    assert not measured(others_share=0.1).is_noisy
+    crowded = measured(others_share=0.55)
+    assert crowded.is_noisy
+    assert "on 55% of the processors" in c.about(crowded)["noisy"]
     assert not measured(compute=(), memory=()).is_noisy
 
 
@@ -181,14 +173,19 @@ def test_measured_peaks_by_precision():
     peak = from_ceilings(measured()).peak
     assert (peak("fp32", "matrix"), peak("bf16", "matrix")) == (100e9, 10e9)
     assert peak("bf16", "vector") == 100e9
+    assert (peak("tf32", "special"), peak("bf16", "memory")) == (100e9, 10e9)
     assert peak("fp8", "matrix") is None
+    # a processor without units for bf16 may do attention faster than a product of its own
+    faster = (c.Attention("bf16", 70e9, 0.1, 7, 1, 4, 256, 64, is_causal=False),)
+    assert from_ceilings(measured(attention=faster)).peak("bf16", "matrix") == 70e9
     assert from_ceilings(measured(memory=())).memory is None
 
 
 @pytest.mark.slow
 def test_the_real_measurement_of_this_processor(cache):
     found = c.ceilings("cpu")
-    assert {v.precision for v in found.compute} == {"fp32", "bf16"}
+    assert {v.precision for v in found.compute} == {"fp64", "fp32", "bf16", "fp16"}
     assert all(v.flops_per_s > 0 and 0 <= v.spread < 1 for v in found.compute)
-    assert {v.pattern for v in found.memory} == {"copy", "triad"}
+    assert {v.precision for v in found.attention} == {"fp32", "bf16"}
+    assert {v.pattern for v in found.memory} == {"copy", "triad", "read", "write", "update"}
     assert c.cached("cpu") == found

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from workbench.costs import hardware
+from workbench.costs import hardware, sheets
 from workbench.costs.roofs import from_hardware
-from workbench.errors import InputError
+from workbench.errors import InputError, UsageError
 
 
 def test_forms_of_one_generation_are_told_apart():
@@ -54,6 +54,22 @@ def test_peaks_of_k48(corpus):
             assert peak == pytest.approx(tflops * 1e12, rel=0.01), name
 
 
+def test_what_the_table_holds_besides_peaks():
+    h100, mi300x = hardware.given("H100-SXM-80GB"), hardware.given("MI300X")
+    # sold as 80 GB, of which a device reports 79.1 GiB; 50 MiB of L2; 450 GB/s to 7 others
+    assert (h100.memory_bytes, h100.cache_bytes) == (80 * 2**30, 50 * 2**20)
+    assert (h100.link_bytes_per_s, h100.link_domain, h100.tdp_w) == (450e9, 8, 700)
+    assert (h100.achieved_flops_per_s["bf16"], h100.pcie_generation) == (794.5e12, 5)
+    assert (mi300x.last_cache_bytes, mi300x.peer_bytes_per_s) == (256 * 2**20, 64e9)
+    assert hardware.given("Rubin (VR200 NVL72)").public.startswith("announced")
+
+
+def test_no_published_product_is_above_its_peak():
+    for part in hardware.table():
+        for precision, achieved in part.achieved_flops_per_s.items():
+            assert achieved < part.peak(precision, "matrix"), part.part
+
+
 def test_every_row_has_a_source_and_says_whether_it_was_verified():
     names = [n for part in hardware.table() for n in part.device_names]
     assert len(names) == len({n.casefold() for n in names}) >= 20
@@ -69,8 +85,66 @@ def test_roofs_of_a_data_sheet_have_main_memory_alone():
     assert roofs.level(1).bytes_per_s == roofs.memory.bytes_per_s == 4.8e12
 
 
-def test_a_broken_table_says_so(tmp_path):
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("part,bf16_tflops\nX,1\n", "there is no column 'bf16_tflops'"),
+        ("part,vendor\nX\n", "more or fewer cells"),
+        ("part,vendor\nX,Y,Z\n", "more or fewer cells"),
+        ("part,vendor\n,Y\n", "does not name its part"),
+        ("part,memory_gb_per_s\nX,fast\n", "fast"),
+        ("part,memory_gb_per_s\nX,inf\n", "memory_gb_per_s is inf"),
+        ("part,memory_gb_per_s\nX,-1\n", "memory_gb_per_s is -1"),
+    ],
+)
+def test_a_broken_table_says_so(tmp_path, text, reason):
     broken = tmp_path / "hardware.csv"
-    broken.write_text("part,device_names\nX,Y\n")
-    with pytest.raises(InputError, match=r"hardware\.csv cannot be used"):
+    broken.write_text(text)
+    with pytest.raises(InputError, match=r"hardware\.csv is no hardware table") as error:
         hardware.table(broken)
+    assert reason in str(error.value)
+
+
+def test_a_file_of_any_size_or_kind_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "big.csv").write_bytes(b"x" * (sheets.MAX_FILE_BYTES + 1))
+    (tmp_path / "odd.json").write_bytes(b"\xff\x00")
+    for name, reason in (("big.csv", "larger than"), ("odd.json", "no hardware table")):
+        with pytest.raises(InputError, match=reason):
+            hardware.given(str(tmp_path / name))
+    with pytest.raises(InputError, match="cannot be read"):
+        hardware.given(str(tmp_path / "none.csv"))
+
+
+def test_a_part_is_given_by_its_name_or_by_that_of_a_device():
+    assert hardware.given("h100-sxm-80gb").part == "H100-SXM-80GB"
+    assert hardware.given("NVIDIA H200").part == "H200-SXM-141GB"
+    with pytest.raises(UsageError, match="did you mean H100-SXM-80GB"):
+        hardware.given("H100-SXM-80")
+
+
+def test_a_part_is_given_by_a_csv_of_the_form_of_the_table(tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text("part,bf16_matrix_tflops,memory_gb_per_s\nboard 7,100,1000\n")
+    found = hardware.given(str(file))
+    assert (found.part, found.peak("bf16", "matrix")) == ("board 7", 100e12)
+    assert (found.memory_bytes_per_s, found.verified) == (1e12, "no")
+    file.write_text("part\na\nb\n")
+    with pytest.raises(InputError, match="describes 2 parts"):
+        hardware.given(str(file))
+
+
+def test_a_part_is_given_by_json(tmp_path):
+    file = tmp_path / "mine.json"
+    file.write_text('{"peaks": {"fp8_matrix_tflops": 2.5}, "memory": {"gb_per_s": 2, "gib": 1}}')
+    found = hardware.given(str(file))
+    assert (found.part, found.peak("fp8", "matrix")) == ("mine", 2.5e12)
+    assert (found.memory_bytes_per_s, found.memory_bytes) == (2e9, 2**30)
+    for broken in (
+        '{"peaks": {"fp8": 1}, "memory": {"gb_per_s": 2}}',
+        '{"peaks": {"fp8_matrix_tflops": 0}, "memory": {"gb_per_s": 2}}',
+        '{"peaks": {}}',
+        '{"peaks": {}, "memory": {"gb_per_s": 2, "speed": 3}}',
+    ):
+        file.write_text(broken)
+        with pytest.raises(InputError, match=r"mine\.json is no hardware table"):
+            hardware.given(str(file))

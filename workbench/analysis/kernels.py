@@ -10,7 +10,7 @@ import polars as pl
 from workbench import intervals
 from workbench.analysis import columns, dtypes
 from workbench.analysis.window import Range, Selection, select
-from workbench.costs import hardware
+from workbench.costs import devices
 from workbench.trace import nesting, schema
 from workbench.trace.core import Source, Trace
 
@@ -34,8 +34,6 @@ SCHEMA: dict[str, Any] = {
     "occupancy": pl.Float64(),
     "blocks_per_sm": pl.Float64(),
 }
-_PROCESSORS = ("numSms", "smCount", "core_count")
-"""How Kineto, Nsight Systems and XLA name the number of multiprocessors or compute units."""
 IN_THREADS = "hipExtModuleLaunchKernel"
 """HIP's call whose grid counts threads and not blocks; Kineto records it as it was passed."""
 
@@ -147,12 +145,7 @@ def _blocks_per_sm(
 def multiprocessors(trace: Trace, device: int | None) -> int | None:
     """Return how many multiprocessors (AMD: compute units) a device has.
 
-    As recorded, else by the device's name in data/hardware.csv; None when neither says.
+    As recorded, else by the device's part in data/hardware.csv; None when neither says.
     """
     found = next((d for d in trace.meta.devices if d.index == device), None)
-    if found is None:
-        return None
-    recorded = (found.properties.get(name) for name in _PROCESSORS)
-    number = next((n for n in recorded if isinstance(n, int) and n > 0), None)
-    part = hardware.lookup(found.name)
-    return number or (part.multiprocessors if part else None)
+    return None if found is None else devices.multiprocessors(found)

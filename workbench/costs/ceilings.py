@@ -1,17 +1,15 @@
 """The roofs of this machine, measured in a few seconds and kept in the user's cache folder.
 
 The measurement imports torch, so it runs in a child process (`workbench.costs.measure`):
-a notebook's kernel stays free, and reading what was measured needs no torch. Compute: square matrix
-products by precision, 2 n^3 FLOPs. Memory: copy (a = b: 2 n elements moved) and triad
-(a = b + s c: 3 n), as STREAM counts them (McCalpin, https://www.cs.virginia.edu/stream/ref.html),
-by working-set size. The best of several repeats counts; spread says how far the median is below it.
+a notebook's kernel stays free, and reading what was measured needs no torch. Compute: matrix
+products by precision over a sweep of shapes (`costs.products`), and attention (`costs.sdpa`).
+Memory: streams by working-set size, sized by the machine's caches (`costs.streams`). The best of
+many short samples counts (`costs.timing`); spread says how far the median is below it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
-import os
 import platform
 import statistics
 import subprocess
@@ -23,13 +21,17 @@ import msgspec
 import platformdirs
 import polars as pl
 
+from workbench.costs.machine import Identity, cpu_name, identity
 from workbench.errors import CaptureError, UsageError
 from workbench.trace.core import Source
 
-VERSION = 1
+VERSION = 2
 NOISY_SPREAD = 0.3
 """Median spread above which roofs are called noisy; a quiet machine stays near 0.1."""
-DEVICES = ("auto", "cpu", "cuda")
+NOISY_SHARE = 0.1
+"""So they are when other programs used more of the processors; all samples may then be slow."""
+TIMEOUT_S = {False: 120.0, True: 600.0}
+"""How long a measurement may take: the short one, the full one."""
 FRAME: dict[str, pl.DataType] = {
     "roof": pl.String(),
     "what": pl.String(),
@@ -43,7 +45,7 @@ FRAME: dict[str, pl.DataType] = {
 
 
 class Compute(msgspec.Struct, frozen=True):
-    """The fastest matrix product of one precision."""
+    """The fastest matrix product of one precision: m x k times k x n."""
 
     precision: str
     flops_per_s: float
@@ -51,7 +53,43 @@ class Compute(msgspec.Struct, frozen=True):
     """1 - median / best of the repeats of that size."""
     n: int
     layout: str
+    """Which operand is a transposed view: nn neither, nt the second, tn the first."""
     repeats: int
+    m: int | None = None
+    """As n where it is not given, and so is k."""
+    k: int | None = None
+
+    @property
+    def shape(self) -> str:
+        """Return m x n x k."""
+        return f"{self.m or self.n}x{self.n}x{self.k or self.n}"
+
+
+class Attention(msgspec.Struct, frozen=True):
+    """The fastest attention of one precision."""
+
+    precision: str
+    flops_per_s: float
+    spread: float
+    repeats: int
+    batch: int
+    heads: int
+    length: int
+    head_dim: int
+    is_causal: bool
+
+    @property
+    def shape(self) -> str:
+        """Return batch x heads x length x head dimension."""
+        causal = ", causal" if self.is_causal else ""
+        return f"{self.batch}x{self.heads}x{self.length}x{self.head_dim}{causal}"
+
+
+class Cache(msgspec.Struct, frozen=True):
+    """One cache: its name, and how much of it all threads have together."""
+
+    name: str
+    bytes: int
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -80,34 +118,27 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     compute: tuple[Compute, ...]
     memory: tuple[Memory, ...]
+    attention: tuple[Attention, ...] = ()
+    caches: tuple[Cache, ...] = ()
+    """From small to large; none where the machine does not tell."""
+    memory_clock_mhz: float | None = None
+    others_share: float | None = None
+    """How much of the processors other programs used meanwhile; None when that is not known."""
+    is_full: bool = False
+
+    def level(self, working_set_bytes: int) -> str:
+        """Return the name of the smallest cache that holds a working set, else memory."""
+        held = (c.name for c in self.caches if working_set_bytes <= c.bytes)
+        return next(held, "memory")
 
     @property
     def is_noisy(self) -> bool:
-        """Say whether repeats differed so much that something else was running."""
-        spreads = [c.spread for c in self.compute] + [m.spread for m in self.memory]
+        """Say whether something else was running: it was seen, or repeats differed much."""
+        if (self.others_share or 0.0) > NOISY_SHARE:
+            return True
+        spreads = [c.spread for c in self.compute] + [a.spread for a in self.attention]
+        spreads += [m.spread for m in self.memory]
         return bool(spreads) and statistics.median(spreads) > NOISY_SPREAD
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """What a measurement holds for: another device, driver, torch or thread count measures anew."""
-
-    kind: str
-    device: str
-    driver: str | None
-    torch: str | None
-    threads: str
-
-
-def identity(device: str = "auto") -> Identity:
-    """Say what `device` is on this machine, without torch; `auto` is a GPU when there is one."""
-    if device not in DEVICES:
-        raise UsageError(f"device is {device!r}; choose one of {', '.join(DEVICES)}.")
-    gpu = _nvidia() if device != "cpu" else None
-    if device == "cuda" and gpu is None:
-        raise UsageError("There is no NVIDIA GPU that this process can use; choose device 'cpu'.")
-    name, driver = gpu or (cpu_name(), None)
-    kind = "cuda" if gpu else "cpu"
-    return Identity(kind, name, driver, _torch_version(), _threads())
 
 
 def cached(device: str = "auto") -> Ceilings | None:
@@ -149,15 +180,24 @@ class _Recorded(msgspec.Struct):
     machine: _Machine = msgspec.field(default_factory=_Machine)
 
 
-def ceilings(device: str = "auto", *, refresh: bool = False, timeout_s: float = 120.0) -> Ceilings:
-    """Return this device's roofs from the cache, or measure them in a child process (seconds).
+def ceilings(
+    device: str = "auto",
+    *,
+    refresh: bool = False,
+    full: bool = False,
+    timeout_s: float | None = None,
+) -> Ceilings:
+    """Return this device's roofs from the cache, or measure them in a child process.
 
-    Raises CaptureError with the child's last line when it fails or takes longer than `timeout_s`.
+    `full` takes a minute in place of seconds: more shapes and working sets, each looked at longer.
+    Raises CaptureError with the child's last line when it fails or takes longer than `timeout_s`
+    (120 s, for the full sweep 600 s).
     """
     found = None if refresh else cached(device)
-    if found is None:
+    if found is None or (full and not found.is_full):
         who = identity(device)
-        text = _run_child(who.kind, timeout_s)
+        limit_s = timeout_s or TIMEOUT_S[full]
+        text = _run_child(who.kind, limit_s, full=full)
         found = msgspec.json.decode(text, type=Ceilings)
         _store(_path(who), text)
     return found
@@ -166,22 +206,34 @@ def ceilings(device: str = "auto", *, refresh: bool = False, timeout_s: float = 
 def frame(found: Ceilings) -> pl.DataFrame:
     """Return the roofs as a table: `roof what n working_set_bytes flops_per_s bytes_per_s …`.
 
-    `n` is of the n x n matrices; `spread` = 1 - median / best of the repeats.
+    `what` names precision and shape (products: m x n x k and which operand is transposed;
+    attention: batch x heads x length x head dimension), or a stream and the memory level that
+    holds its working set. `n` is the n of products and the length of attention; `spread` = 1 -
+    median / best of the repeats.
     """
     rows: list[dict[str, object]] = [
-        {"roof": "compute", "what": f"{c.precision} product, {c.layout}"}
+        {"roof": "compute", "what": f"{c.precision} product {c.shape}, {c.layout}"}
         | msgspec.structs.asdict(c)
         for c in found.compute
     ]
     rows += [
-        {"roof": "memory", "what": m.pattern} | msgspec.structs.asdict(m) for m in found.memory
+        {"roof": "attention", "what": f"{a.precision} {a.shape}", "n": a.length}
+        | msgspec.structs.asdict(a)
+        for a in found.attention
+    ]
+    rows += [
+        {"roof": "memory", "what": f"{m.pattern}, {found.level(m.working_set_bytes)}"}
+        | msgspec.structs.asdict(m)
+        for m in found.memory
     ]
     return pl.DataFrame([{n: row.get(n) for n in FRAME} for row in rows], schema=FRAME)
 
 
 def about(found: Ceilings) -> dict[str, object]:
     """Return what stands beside the table: device, machine, versions, date."""
-    noisy = "yes: something else was running; measure again (--refresh)"
+    share = found.others_share
+    seen = "" if share is None else f", on {share:.0%} of the processors"
+    noisy = f"yes: something else was running{seen}; measure again when it is not (--refresh)"
     return {
         "device": found.device,
         "date": found.date,
@@ -190,12 +242,15 @@ def about(found: Ceilings) -> dict[str, object]:
         "driver": found.driver,
         "threads": found.threads,
         "clock_mhz": found.clock_mhz,
+        "memory_clock_mhz": found.memory_clock_mhz,
+        "sweep": "full" if found.is_full else "short",
+        "seconds": found.seconds,
         "noisy": noisy if found.is_noisy else None,
     }
 
 
-def _run_child(kind: str, timeout_s: float) -> bytes:
-    command = [sys.executable, "-m", "workbench.costs.measure", kind]
+def _run_child(kind: str, timeout_s: float, *, full: bool) -> bytes:
+    command = [sys.executable, "-m", "workbench.costs.measure", kind, *(["--full"] if full else [])]
     try:
         done = subprocess.run(command, capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as error:
@@ -220,44 +275,3 @@ def _store(path: Path, text: bytes) -> None:
 def _path(who: Identity) -> Path:
     key = hashlib.sha256(msgspec.json.encode(who)).hexdigest()[:16]
     return Path(platformdirs.user_cache_dir("training-workbench")) / "ceilings" / f"{key}.json"
-
-
-def _nvidia() -> tuple[str, str] | None:
-    """Return name and driver of the first NVIDIA GPU; None without a driver or a GPU."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        try:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-            return pynvml.nvmlDeviceGetName(handle), pynvml.nvmlSystemGetDriverVersion()
-        finally:
-            pynvml.nvmlShutdown()
-    except pynvml.NVMLError:
-        return None
-
-
-def cpu_name() -> str:
-    """Return the processor's own name, with the number of processors this process may use."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(errors="replace").splitlines() if info.exists() else []
-    models = [v.partition(":")[2].strip() for v in lines if v.startswith("model name")]
-    name = models[0] if models else platform.processor() or platform.machine()
-    return f"{name} ({usable_processors()} processors)"
-
-
-def usable_processors() -> int:
-    """Return how many processors this process may run on."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def _threads() -> str:
-    return os.environ.get("OMP_NUM_THREADS") or str(usable_processors())
-
-
-def _torch_version() -> str | None:
-    try:
-        return importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        return None

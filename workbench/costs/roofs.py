@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from workbench.costs import devices
 from workbench.costs import hardware as sheets
 from workbench.costs.precision import AMBIGUOUS
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workbench.costs.ceilings import Ceilings
+    from workbench.costs.devices import Matched
     from workbench.costs.hardware import Hardware
     from workbench.trace.core import TraceMeta
 
@@ -54,19 +57,32 @@ def choose(
 
     Measured roofs come first, when they are of a device of that name; a processor's recording does
     not name it, so measured roofs of a processor are taken at the caller's word. Then the data
-    sheet that the caller names, then the one of the recorded device name.
+    sheet that the caller names, then the one of the recorded device (see `devices.match`).
     """
-    name = next((d.name for d in meta.devices if d.index == device), None)
+    found = next((d for d in meta.devices if d.index == device), None)
+    name = found.name if found else None
     if ceilings is not None and _fits(ceilings, name, is_host=device is None):
         return from_ceilings(ceilings)
-    part = hardware or sheets.lookup(name)
-    if part is not None:
-        return from_hardware(part)
+    if hardware is not None:
+        return from_hardware(hardware)
     if device is None:
         return "no data sheet for processors; measure this one's roofs (workbench ceilings)"
+    matched = None if found is None else devices.match(found)
+    if matched is not None:
+        return replace(from_hardware(matched.hardware), source=_sheet(matched))
     if ceilings is None:
-        return sheets.unknown(name)
-    return f"{sheets.unknown(name)}; the measured roofs are of {ceilings.device!r}"
+        return devices.unknown(found)
+    return f"{devices.unknown(found)}; the measured roofs are of {ceilings.device!r}"
+
+
+def _sheet(matched: Matched) -> str:
+    """Name the part, and what is not plain about it: how it was found, that it is a share."""
+    text = f"data sheet: {matched.part.part}"
+    if matched.how != devices.BY_NAME:
+        text += f" {matched.how}"
+    if min(matched.compute_share, matched.memory_share) < 1:
+        text += f", {matched.compute_share:.3g} of its peaks, {matched.memory_share:.3g} of memory"
+    return text
 
 
 def _fits(ceilings: Ceilings, name: str | None, *, is_host: bool) -> bool:
@@ -83,16 +99,23 @@ def from_hardware(part: Hardware) -> Roofs:
 
 
 def from_ceilings(measured: Ceilings) -> Roofs:
-    """Return measured roofs: the best product by precision, the best stream by working-set size.
+    """Return measured roofs: the best product by precision, the best stream by memory level.
 
-    A size's bandwidth is the best measured at that size or a larger one, so it never grows with
-    the size. A working set between two measured sizes gets the next larger one's.
+    A level is a cache of the machine, its bandwidth the best stream whose working set fits no
+    smaller cache; where the machine did not tell its caches, each working set is a level, and
+    one between two of them gets the next larger one's. Bandwidth never grows with the level.
+    Elementwise work and special functions are held against the products of 32 bits: no operator
+    of torch keeps the ordinary units busy enough to measure them, and products use the same.
     """
-    best = {c.precision: c.flops_per_s for c in measured.compute}
+    reached = [(c.precision, c.flops_per_s) for c in measured.compute]
+    reached += [(a.precision, a.flops_per_s) for a in measured.attention]
+    best: dict[str, float] = {}
+    for precision, flops_per_s in reached:
+        best[precision] = max(flops_per_s, best.get(precision, 0.0))
 
     def peak(precision: str, unit: str) -> float | None:
-        # Products with a vector in 16 bits are accumulated in fp32 on the ordinary units.
-        halves = unit == "vector" and precision in {"bf16", "fp16", "tf32"}
+        # 16 bits are computed in fp32 on the ordinary units.
+        halves = unit in {"vector", "special"} and precision in {"bf16", "fp16", "tf32"}
         return best.get("fp32" if halves else precision)
 
     busy = " on a busy machine" if measured.is_noisy else ""
@@ -100,16 +123,25 @@ def from_ceilings(measured: Ceilings) -> Roofs:
 
 
 def _levels(measured: Ceilings) -> tuple[Level, ...]:
-    sizes = sorted({m.working_set_bytes for m in measured.memory})
     levels: list[Level] = []
     best = 0.0
-    for size in reversed(sizes):
-        here = max(m.bytes_per_s for m in measured.memory if m.working_set_bytes == size)
-        best = max(best, here)
-        last = not levels
-        name = "memory" if last else f"working set up to {size / 1e6:.3g} MB"
-        levels.append(Level(name, best, None if last else float(size)))
+    for name, above, upto in reversed(_bounds(measured)):
+        within = [m.bytes_per_s for m in measured.memory if above < m.working_set_bytes <= upto]
+        best = max([best, *within])
+        if best:
+            levels.append(Level(name, best, upto if levels else None))
     return tuple(reversed(levels))
+
+
+def _bounds(measured: Ceilings) -> list[tuple[str, float, float]]:
+    """Return name, lower and upper bound of each level from small to large."""
+    sizes = [(c.name, float(c.bytes)) for c in measured.caches]
+    if not sizes:
+        found = sorted({float(m.working_set_bytes) for m in measured.memory})
+        sizes = [(f"working set up to {s / 1e6:.3g} MB", s) for s in found[:-1]]
+    uppers = [*sizes, ("memory", math.inf)]
+    lowers = [0.0, *(upto for _, upto in sizes)]
+    return [(name, low, upto) for low, (name, upto) in zip(lowers, uppers, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

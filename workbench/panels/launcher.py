@@ -15,7 +15,7 @@ import traitlets as t
 
 from workbench import capture, units, workloads
 from workbench.capture.overhead import overhead
-from workbench.costs import ceilings
+from workbench.costs import machine
 from workbench.errors import UsageError, WorkbenchError, unknown_name
 from workbench.panels.form import LABEL, Form
 from workbench.panels.inbox import Inbox
@@ -280,13 +280,13 @@ def told(run: Run) -> str:
 
 def devices() -> list[str]:
     """Return the devices to choose from on this machine."""
-    has_gpu = ceilings.identity("auto").kind == "cuda"
+    has_gpu = machine.identity("auto").kind == "cuda"
     return ["auto", "cpu", "cuda"] if has_gpu else ["auto", "cpu"]
 
 
 def auto_device() -> str:
     """Say what the device `auto` will be here, without importing torch."""
-    found = ceilings.identity("auto")
+    found = machine.identity("auto")
     if found.kind != "cuda":
         return f"Device auto is the CPU here ({found.device}): there is no NVIDIA GPU to use."
     if found.torch and found.torch.endswith("+cpu"):
