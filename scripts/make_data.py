@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.capture import CapturePlan, record
+from workbench.costs import run_roofs
+from workbench.costs.ceilings import ceilings
+from workbench.trace.open import CEILINGS_FILE
 from workbench.trace.synthetic import SyntheticSpec, generate
 
 DATA = Path(__file__).parents[1] / "data"
@@ -57,6 +60,8 @@ def _record(folder: Path, options: dict[str, Any]) -> None:
         folder.mkdir()
         for path in (*out.glob("rank*.trace.json.gz"), out / "telemetry.csv"):
             shutil.copy(path, folder)
+        run_roofs.keep(ceilings("cpu"), out)
+        shutil.copy(out / CEILINGS_FILE, folder)
         manifest = json.loads((out / "run.json").read_text())
     for field in MACHINE_FIELDS:
         manifest.pop(field, None)

@@ -101,9 +101,9 @@ def _hardware(text: str) -> object:
 
 
 def _ceilings(source: Source) -> object:
-    from workbench.costs.ceilings import recorded_here
+    from workbench.costs.run_roofs import recorded
 
-    return recorded_here(source)
+    return recorded(source)
 
 
 def _overhead(source: Source) -> object:

@@ -136,14 +136,21 @@ def ceilings(
     full: Annotated[
         bool, typer.Option("--full", help="Try more shapes and sizes, for a minute or two.")
     ] = False,
+    run: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep them in this run folder, recorded here."),
+    ] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     out: OutFile = None,
 ) -> None:
     """Measure this machine's roofs (a few seconds), or show what was measured before."""
     from workbench.costs import ceilings as measured
+    from workbench.costs import run_roofs
 
     found = measured.ceilings(device, refresh=refresh, full=full)
+    if run is not None:
+        run_roofs.keep(found, run)
     about = measured.about(found)
     print_table(measured.frame(found), meta=about, as_json=as_json, as_csv=as_csv, out=out)
 

@@ -217,8 +217,8 @@ def test_measured_roofs_of_another_device_are_not_used():
     assert reason.endswith("the measured roofs are of 'NVIDIA H100 PCIe'")
     same = measured(kind="cuda", device="NVIDIA H200")
     mm = row(roofline(trace_of(OPS, ACTIVITIES), ceilings=same), operator="aten::mm")
-    assert (mm["roof_source"], mm["ratio_to_roof"]) == ("measured here on 2026-01-31", None)
-    assert mm["reason"] == "no peak of bf16 (matrix) in measured here on 2026-01-31"
+    assert (mm["roof_source"], mm["ratio_to_roof"]) == ("measured on 2026-01-31", None)
+    assert mm["reason"] == "no peak of bf16 (matrix) in measured on 2026-01-31"
 
 
 # Host execution: linear 0-10, addmm 10-50, its copy_ 50-60, addmm again 60-100
@@ -239,7 +239,7 @@ def test_host_execution_against_measured_roofs_by_working_set():
     assert found["memory_level"] == "working set up to 0.01 MB"
     assert found["ratio_to_roof"] == pytest.approx((1024 / 90) / (50 * 1024 / 960))
     assert found["ratio_to_memory_roof"] == pytest.approx((1024 / 90) / (20 * 1024 / 960))
-    assert found["roof_source"] == "measured here on 2026-01-31"
+    assert found["roof_source"] == "measured on 2026-01-31"
     wrapper = row(frame, operator="aten::linear")
     assert (wrapper["time_ns"], wrapper["kind"]) == (10, "other")
     assert wrapper["reason"] == "its work is counted in an operator that it calls"

@@ -119,7 +119,7 @@ def test_roofs_by_working_set_never_grow_with_size():
     assert roofs.level(10**7).name == "working set up to 10 MB"
     assert roofs.level(10**7 + 1) is roofs.memory
     assert roofs.level(10**12).bytes_per_s == 20e9
-    assert roofs.source == "measured here on 2026-01-31"
+    assert roofs.source == "measured on 2026-01-31"
 
 
 CACHES = (c.Cache("L1", 10**5), c.Cache("L2", 2 * 10**6), c.Cache("L3", 2 * 10**7))
@@ -159,7 +159,7 @@ def test_repeats_that_differ_are_said_to_be_of_a_busy_machine():
         compute=(c.Compute("fp32", 1e9, 0.1, 256, "nn", 7),),
         memory=(c.Memory("copy", 10, 1e9, 0.9, 7), c.Memory("copy", 20, 1e9, 0.4, 7)),
     )
-    assert from_ceilings(noisy).source == "measured here on 2026-01-31 on a busy machine"
+    assert from_ceilings(noisy).source == "measured on 2026-01-31 on a busy machine"
     assert not measured().is_noisy
     # where all samples were equally slow, the processors tell
     assert not measured(others_share=0.1).is_noisy

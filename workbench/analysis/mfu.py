@@ -56,7 +56,7 @@ NUMERATOR = (
     "FLOPs of matrix products by recorded shapes, without recomputation (hfu: with it); "
     "2 per multiply-add, no biases, causal attention by its unmasked half"
 )
-PEAK = "dense; of a data sheet at the boost clock"
+PEAK = "dense; of the data sheet at its boost clock, unless peak_source says that it was measured"
 UNPRICED = "no operator with recorded shapes has a FLOP model"
 UNLINKED = "no activity of the steps is tied to the operator that launched it"
 SHARED = "its rank works on several devices, and how a step is divided is not known"
@@ -140,10 +140,10 @@ def _measured(
     reason = None
     if not durations.height:
         reason = NONE_WHOLE
-    elif not is_priced:
-        reason = UNPRICED
     elif not is_linked(chosen, durations["step"]):
         reason = UNLINKED
+    elif not is_priced:
+        reason = UNPRICED
     by_step = durations.select("step").join(
         done.group_by("step").agg(pl.col("model_flops", "hardware_flops").sum()),
         on="step",

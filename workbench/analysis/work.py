@@ -46,7 +46,9 @@ def owned(chosen: Selection, convention: str = "default") -> pl.DataFrame:
     module flops read_bytes write_bytes precision unit model failed delegates message_bytes`.
     """
     trace, counted = chosen.trace, chosen.counted()
-    priced = models.prices(trace)
+    # Operators that ran nothing on the device neither own time nor take it from a wrapper.
+    ran = levels.with_enclosing(trace.ops["parent"], counted["op"])
+    priced = models.prices(trace, ran)
     costs = levels.counted(trace.ops, priced, convention)
     owner = levels.owners(trace.ops["parent"], costs["op"], counted["op"])
     told = priced.select(
@@ -165,7 +167,7 @@ def explained(calls: pl.DataFrame) -> pl.DataFrame:
         .when(pl.col("owner").is_null())
         .then(pl.lit("no operator is linked to it"))
         .when(pl.col("model") == levels.VIEW)
-        .then(pl.lit("it makes or describes a tensor, and has no work to do"))
+        .then(pl.lit("it makes or describes a tensor, or leaves all work to what it calls"))
         .when("over_link")
         .then(pl.lit("a copy between host and device is held against the link, not memory"))
         .when(pl.col("model").is_not_null() & ~(_in_doubt() & pl.col("failed").is_not_null()))

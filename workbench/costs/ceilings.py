@@ -10,7 +10,6 @@ many short samples counts (`costs.timing`); spread says how far the median is be
 from __future__ import annotations
 
 import hashlib
-import platform
 import statistics
 import subprocess
 import sys
@@ -21,9 +20,8 @@ import msgspec
 import platformdirs
 import polars as pl
 
-from workbench.costs.machine import Identity, cpu_name, identity
-from workbench.errors import CaptureError, UsageError
-from workbench.trace.core import Source
+from workbench.costs.machine import Identity, identity
+from workbench.errors import CaptureError
 
 VERSION = 2
 NOISY_SPREAD = 0.3
@@ -148,36 +146,6 @@ def cached(device: str = "auto") -> Ceilings | None:
     except (OSError, msgspec.DecodeError):
         return None
     return found if found.version == VERSION else None
-
-
-def recorded_here(source: Source) -> Ceilings | None:
-    """Return this machine's measured roofs when it is the one that recorded the source.
-
-    A trace does not name its processor; a run folder's run.json does. None for any other source,
-    and when nothing was measured here yet.
-    """
-    first = source.ranks[0].meta
-    try:
-        run = msgspec.json.decode((first.path.parent / "run.json").read_bytes(), type=_Recorded)
-    except (OSError, msgspec.DecodeError):
-        return None
-    here = (platform.node(), cpu_name())
-    if (run.machine.host, f"{run.machine.cpu} ({run.machine.threads} processors)") != here:
-        return None
-    try:
-        return cached("cpu" if first.device_kind == "cpu" else "cuda")
-    except UsageError:
-        return None
-
-
-class _Machine(msgspec.Struct):
-    host: str | None = None
-    cpu: str | None = None
-    threads: int | None = None
-
-
-class _Recorded(msgspec.Struct):
-    machine: _Machine = msgspec.field(default_factory=_Machine)
 
 
 def ceilings(

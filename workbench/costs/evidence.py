@@ -41,9 +41,8 @@ _TRAINING = '["","","","","","{}","",""]'
 """The concrete inputs of a batch norm: `training` is argument 5."""
 
 
-def completed(trace: Trace) -> pl.DataFrame:
-    """Return the operators with what was told of lists, batch norms and indices filled in."""
-    ops = trace.ops
+def completed(trace: Trace, ops: pl.DataFrame) -> pl.DataFrame:
+    """Return operators with what was told of their lists, batch norms and indices filled in."""
     lists = ops.filter(_any(ops["input_types"], lambda types: LIST in types))
     norms = ops.filter(
         pl.col("concrete_inputs").is_null() & _any(ops["name"], BATCH_NORMS.__contains__)
@@ -100,7 +99,8 @@ def _from_kernels(lists: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     kernels = _kernels(lists, trace)
     names = kernels.select("kernel").unique()
     parts = names["kernel"].str.extract_groups(TYPES).struct.unnest()
-    names = names.hstack(parts.with_columns(pl.all().map_elements(_known, return_dtype=pl.String)))
+    known = [pl.Series(n, [_known(v) for v in parts[n]], dtype=pl.String) for n in parts.columns]
+    names = names.hstack(known)
     typed = kernels.join(names, on="kernel").filter(pl.col("first").is_not_null())
     agreed = typed.group_by("id").agg(
         pl.col("first", "second").unique(),
@@ -109,8 +109,10 @@ def _from_kernels(lists: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     return agreed.filter(one).select("id", pl.col("first", "second").list.first())
 
 
-def _known(name: str) -> str | None:
+def _known(name: str | None) -> str | None:
     """Return the name that profilers write; None for what is no element type."""
+    if name is None:
+        return None
     digits = "".join(c for c in name.partition("<")[2] if c.isdigit())
     opaque = f"OpaqueType<{digits}u>" if name.startswith("OpaqueType") else name
     return opaque if opaque in DTYPES else None

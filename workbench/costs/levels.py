@@ -47,11 +47,17 @@ def enclosing(parent: pl.Series, ops: pl.Series) -> pl.Series:
     up = _parents(parent)
     marked = np.zeros(len(up), dtype=bool)
     front = up[ops.to_numpy()]
-    while (front := np.unique(front[front >= 0])).size:
+    while (front := front[front >= 0]).size:
         front = front[~marked[front]]
         marked[front] = True
         front = up[front]
     return pl.Series("op", np.flatnonzero(marked), dtype=pl.UInt32())
+
+
+def with_enclosing(parent: pl.Series, ops: pl.Series) -> pl.Series:
+    """Return the given ids and those of all operators around them, in order, each once."""
+    ids = ops.drop_nulls()
+    return pl.concat([ids, enclosing(parent, ids)]).unique().sort()
 
 
 def owners(parent: pl.Series, carriers: pl.Series, ops: pl.Series) -> pl.Series:

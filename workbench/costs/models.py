@@ -113,16 +113,17 @@ def operators(trace: Trace, *, convention: str = "default") -> pl.DataFrame:
     return counted(trace.ops, prices(trace), convention)
 
 
-def prices(trace: Trace) -> pl.DataFrame:
+def prices(trace: Trace, among: pl.Series | None = None) -> pl.DataFrame:
     """Return a row for each operator whose name has a model: `op`, its cost, or the `reason`.
 
-    Each distinct call is priced once: a trace repeats few shapes many times.
+    `among`: only for operators with these ids, all by default. Each distinct call is priced once: a
+    trace repeats few shapes many times.
     """
-    ops = evidence.completed(trace)
+    ops = evidence.completed(trace, trace.ops if among is None else trace.ops[among])
     names = ops["name"].unique().cast(pl.String).drop_nulls().to_list()
     known = [n for n in names if n not in views.NAMES and model_of(n) is not None]
     kept = ops.filter(pl.col("name").is_in(known)).select("id", *_CALL)
-    kept = _with_partners(kept, ops)
+    kept = _with_partners(kept, trace.ops)
     keys = kept.select(_KEY).unique(maintain_order=True)
     rows = [_row(*key) for key in keys.cast(pl.String()).iter_rows()]
     made = pl.DataFrame(rows, schema=_PRICE, orient="row")

@@ -119,7 +119,7 @@ def from_ceilings(measured: Ceilings) -> Roofs:
         return best.get("fp32" if halves else precision)
 
     busy = " on a busy machine" if measured.is_noisy else ""
-    return Roofs(f"measured here on {measured.date}{busy}", peak, _levels(measured))
+    return Roofs(f"measured on {measured.date}{busy}", peak, _levels(measured))
 
 
 def _levels(measured: Ceilings) -> tuple[Level, ...]:

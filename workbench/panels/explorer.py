@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as w
 import polars as pl
 
-from workbench.costs import ceilings
+from workbench.costs import run_roofs
 from workbench.errors import WorkbenchError
 from workbench.panels import links, text
 from workbench.panels.answers import Answers, Choice
@@ -29,6 +29,7 @@ from workbench.trace.open import open_source
 from workbench.views.timeline import Timeline
 
 if TYPE_CHECKING:
+    from workbench.costs.ceilings import Ceilings
     from workbench.panels.launcher import Launcher
 
 NO_RUN = "There is no run to show yet: record one, or open a trace with Explorer(path)."
@@ -57,7 +58,7 @@ class Explorer(w.VBox):
         self.timeline: Timeline | None = None
         self.error: str | None = None
         self._quiet = False
-        self._roofs: ceilings.Ceilings | None = None
+        self._roofs: Ceilings | None = None
         """Roofs of this machine, measured before; they hold only for a recording of its device."""
         self._make_controls()
         super().__init__()
@@ -123,7 +124,7 @@ class Explorer(w.VBox):
         except WorkbenchError as error:
             self._show_nothing(self._reason(source) or str(error))
             return
-        self.source, self._roofs = opened, ceilings.recorded_here(opened)
+        self.source, self._roofs = opened, run_roofs.recorded(opened)
         with links.silent(self):
             self._row.offer(opened)
         self._show_source()

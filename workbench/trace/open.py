@@ -20,6 +20,8 @@ from workbench.trace.problems import Problem
 from workbench.trace.problems import table as problem_table
 
 RUN_FILE = "run.json"
+CEILINGS_FILE = "ceilings.json"
+"""Measured roofs of the machine that recorded the run."""
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 _RANK_DIGITS = 9
 _NAMED_FILES = 3
@@ -27,7 +29,7 @@ _NAMED_FILES = 3
 _TRACE_NAMES = (
     "*.json", "*.json.gz", "*.json.zip", "*.sqlite", "*.rpd", "*.xplane.pb", "*.et", "*.et.gz",
 )  # fmt: skip
-_SIDE_FILES = {RUN_FILE, "notes.json", "answers.json"}
+_SIDE_FILES = {RUN_FILE, CEILINGS_FILE, "notes.json", "answers.json"}
 
 
 def open_source(source: str | Path, *, cache: bool = True) -> Trace | Job:
