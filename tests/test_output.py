@@ -20,6 +20,13 @@ FRAME = pl.DataFrame(
 )
 
 
+def test_long_texts_can_be_cut():
+    frame = pl.DataFrame({"name": ["abcdef", "abcd", None], "n": [1, 2, 3], "to": ["abcde"] * 3})
+    lines = output.text_table(frame, width=80, longest=4).splitlines()
+    assert [line.split()[0] for line in lines] == ["name", "abc…", "abcd", "-"]
+    assert [line.split()[2] for line in lines] == ["to", "abc…", "abc…", "abc…"]
+
+
 def test_text_has_units_in_cells_and_headers_without_suffix():
     lines = output.text_table(FRAME, width=200).splitlines()
     words = [line.split() for line in lines]

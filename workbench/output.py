@@ -79,14 +79,19 @@ def as_json(
     return json.dumps(_plain(whole), ensure_ascii=False, allow_nan=False)
 
 
-def text_table(frame: pl.DataFrame, *, width: int, title: str | None = None) -> str:
-    """Return the table as text of at most `width` columns.
+def text_table(
+    frame: pl.DataFrame, *, width: int, title: str | None = None, longest: int | None = None
+) -> str:
+    """Return the table as text of at most `width` columns; texts cut to `longest` characters.
 
     A table that is wider is cut into blocks, each with the first column again: no column is left
     out, and none is squeezed until it cannot be read.
     """
     from rich.console import Console
 
+    if longest is not None:
+        texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+        frame = frame.with_columns(_cut(name, longest) for name in texts)
     # In a notebook rich would show an empty output of its own beside the text.
     console = Console(
         width=width, highlight=False, markup=False, color_system=None, force_jupyter=False
@@ -94,6 +99,12 @@ def text_table(frame: pl.DataFrame, *, width: int, title: str | None = None) -> 
     with console.capture() as capture:
         _render(frame, console, title)
     return capture.get()
+
+
+def _cut(column: str, longest: int) -> pl.Expr:
+    text = pl.col(column)
+    shorter = pl.concat_str(text.str.slice(0, longest - 1), pl.lit("…"))
+    return pl.when(text.str.len_chars() > longest).then(shorter).otherwise(text).alias(column)
 
 
 def cell(name: str, value: Any) -> str:
@@ -127,7 +138,7 @@ def _number(name: str, value: float) -> str:
     for ending, unit in _UNITS:
         if name == ending or name.endswith(f"_{ending}"):
             return units.decimal(value, unit)
-    if "share" in name or "ratio" in name:
+    if "share" in name or "ratio" in name or name.startswith(("mfu", "hfu")):
         return units.share(value, 1)
     if isinstance(value, int) or (value.is_integer() and abs(value) < _EXACT):
         return str(int(value))

@@ -72,3 +72,35 @@ def test_every_tab_is_drawn_and_tied_to_the_timeline(lab):
         ).split()
         assert panel.timeline("t.span") == pytest.approx(2 * int(length), rel=0.01)
         assert panel.timeline("Number(t.base) + t.a") < int(start)
+
+
+POINT = """() => {
+  const [root] = [...window.Bokeh.index.roots].filter(
+    (r) => r.model.title?.text?.startsWith("Roofline"));
+  const points = root.model.renderers.filter((r) => r.data_source.data.row);
+  const at = (name) => points[0].data_source.data[name][0];
+  const box = root.el.getBoundingClientRect();
+  return {
+    row: Number(at("row")), what: at("what"),
+    x: box.left + root.frame.x_scale.compute(at("flops_per_byte")),
+    y: box.top + root.frame.y_scale.compute(at("gflops_per_s")),
+  };
+}"""
+
+
+def test_a_click_on_a_point_of_the_roofline_shows_it_on_the_timeline(lab):
+    with lab.page(width=1280, height=1800) as tab:
+        book = tab.open("explorer.ipynb")
+        book.run_all()
+        panel = Panel(tab.page, 0)
+        panel.ready()
+        open_tab(panel, "Roofline")
+        panel.box.locator(".wb-figure:visible").last.scroll_into_view_if_needed()
+        tab.page.wait_for_timeout(300)
+        point = tab.page.evaluate(POINT)
+        tab.page.mouse.click(point["x"], point["y"])
+        panel.box.locator(".wb-details", has_text=point["what"]).wait_for(timeout=10_000)
+        selected = book.run_code("print(explorer.timeline.selected['table'])")
+        assert selected.strip() == "activities"
+        picked = book.run_code("print(explorer.panes.tables['roofline'].selected)")
+        assert int(picked) == point["row"]

@@ -70,6 +70,14 @@ def test_roofs_are_drawn_once_and_name_their_source():
     assert drawn["value"].to_list() == pytest.approx([1000, 100_000])
 
 
+def test_units_that_share_a_peak_are_named_once():
+    vector = MM | {"unit": "vector"}
+    other = MM | {"precision": "fp32", "unit": "vector"}
+    assert view.roofs(frame(MM, vector, other))["label"].to_list()[1:] == [
+        "bf16, fp32 vector: 100 TFLOP/s, data sheet: X"
+    ]
+
+
 def test_a_cache_level_has_its_own_line():
     cached = MM | {"memory_level": "working set up to 1 MB", "level_bytes_per_s": 3e12}
     assert view.roofs(frame(MM, cached))["label"].to_list() == [

@@ -147,5 +147,5 @@ def multiprocessors(trace: Trace, device: int | None) -> int | None:
 
     As recorded, else by the device's part in data/hardware.csv; None when neither says.
     """
-    found = next((d for d in trace.meta.devices if d.index == device), None)
+    found = trace.meta.described(device)
     return None if found is None else devices.multiprocessors(found)

@@ -130,7 +130,8 @@ def measured(trace: Trace) -> pl.DataFrame:
 
 
 def _architectures(trace: Trace, device: object) -> set[str]:
-    about = next((d.properties for d in trace.meta.devices if d.index == device), {})
+    described = trace.meta.described(device)
+    about = described.properties if described else {}
     return {str(about[n]) for n in _ARCHITECTURES if n in about}
 
 

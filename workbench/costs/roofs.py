@@ -59,7 +59,7 @@ def choose(
     not name it, so measured roofs of a processor are taken at the caller's word. Then the data
     sheet that the caller names, then the one of the recorded device (see `devices.match`).
     """
-    found = next((d for d in meta.devices if d.index == device), None)
+    found = meta.described(device)
     name = found.name if found else None
     if ceilings is not None and _fits(ceilings, name, is_host=device is None):
         return from_ceilings(ceilings)

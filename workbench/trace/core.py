@@ -85,6 +85,23 @@ class TraceMeta:
     windows: tuple[Window, ...] = ()
     """The files in order of time, when there are several; `path` is then the first one's."""
 
+    def described(self, device: int | None) -> Device | None:
+        """Return what the recording says of a device; None when it says nothing.
+
+        ROCm numbers the devices of activities as agents, processors included, and those that it
+        describes from 0. Where a number is not among the described, and these are all alike, it is
+        one of them.
+        """
+        exact = next((d for d in self.devices if d.index == device), None)
+        if exact is not None or self.device_kind != "rocm" or not self.devices:
+            return exact
+        first, *others = (_without_id(d) for d in self.devices)
+        return self.devices[0] if all(other == first for other in others) else None
+
+
+def _without_id(device: Device) -> tuple[str | None, dict[str, object]]:
+    return device.name, {k: v for k, v in device.properties.items() if k != "id"}
+
 
 @dataclass(frozen=True)
 class Trace:

@@ -28,10 +28,11 @@ function bokeh(model) {       // once a page, whoever asks first
 function watchClicks(model, views) {   // a mark whose source has a column `row` can be picked
   const sources = new Set();
   for (const view of views.roots) {
-    for (const part of view.model.references()) if (part.data instanceof Map) sources.add(part);
+    for (const part of view.model.references()) if (part.data && part.selected) sources.add(part);
   }
   for (const source of sources) {
-    const rows = source.data.get("row");
+    const { data } = source;
+    const rows = data instanceof Map ? data.get("row") : data.row;
     if (!rows) continue;
     source.selected.change.connect(() => {
       const [first] = source.selected.indices;

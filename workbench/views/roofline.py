@@ -8,6 +8,7 @@ frame names. A click on a point picks its row of the frame.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import holoviews as hv
@@ -145,13 +146,22 @@ def roofs(frame: pl.DataFrame) -> pl.DataFrame:
     ]
     every = pl.concat([peak, *slopes]).drop_nulls("value")
     merged = every.group_by("kind", "value", "roof_source", maintain_order=True).agg(
-        pl.col("name").unique(maintain_order=True).str.join(", ")
+        pl.col("name").unique(maintain_order=True)
     )
+    names = [_together(n) for n in merged["name"]]
+    merged = merged.with_columns(pl.Series("name", names, dtype=pl.String))
     unit = pl.when(pl.col("kind") == "peak").then(pl.lit("FLOP/s")).otherwise(pl.lit("B/s"))
     texts = merged.with_columns(unit.alias("unit"))
     labels = [_roof_label(**row) for row in texts.iter_rows(named=True)]
     merged = merged.with_columns(pl.Series("label", labels, dtype=pl.String))
     return merged.select("kind", "label", "value", "roof_source").sort("kind", "value")
+
+
+def _together(names: Sequence[str]) -> str:
+    """Join the names of one roof; a precision whose units share it is named once."""
+    units = Counter(name.partition(" ")[0] for name in names)
+    shared = (first if units[first := n.partition(" ")[0]] > 1 else n for n in names)
+    return ", ".join(dict.fromkeys(shared))
 
 
 def _roof_label(name: str, value: float, unit: str, roof_source: str, kind: str) -> str:
