@@ -165,6 +165,9 @@ def test_groups_add_up_and_are_weighted_by_time():
     by_name = roofline(trace_of(OPS, ACTIVITIES), by="name")
     assert set(by_name["group"]) == {"aten::mm", "aten::addmm", "my::relu", None}
     assert roofline(trace_of(OPS, ACTIVITIES), by="phase")["group"].to_list() == ["other", None]
+    whole_device = roofline(trace_of(OPS, ACTIVITIES), by="device").to_dicts()[0]
+    assert (whole_device["time_ns"], whole_device["held_ns"]) == (470, 350)
+    assert whole_device["roof_ns"] == matmul["roof_ns"]
     with pytest.raises(UsageError, match="column to group by"):
         roofline(trace_of(OPS, ACTIVITIES), by="modul")
 

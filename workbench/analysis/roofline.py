@@ -62,6 +62,7 @@ GROUPS = {
     "kernel_family": "kernel_family",
     "module": "module",
     "phase": "phase",
+    "device": "everything",
 }
 BY = ("operator", *GROUPS)
 GROUPED: dict[str, pl.DataType] = {
@@ -111,9 +112,9 @@ def roofline(
     ----------
     by
         `operator` (with its shapes), or one of `GROUPS`: operator `name`, `kind`, `kernel_family`
-        (that of an operator's longest activity), `module`, `phase`; then see `GROUPED`. The ratio
-        of a group is time-weighted: the time that its roofs allow / `held_ns`, the time of the work
-        that has a ratio; its rates are of the work with known FLOPs.
+        (that of an operator's longest activity), `module`, `phase`, `device` (all in one row); then
+        see `GROUPED`. The ratio of a group is time-weighted: the time that its roofs allow /
+        `held_ns`, the time of the work that has a ratio; its rates are of the work with known FLOPs.
     convention
         How FLOPs are counted: a name of `costs.cost.CONVENTIONS`.
     ceilings
@@ -144,7 +145,7 @@ def beside(source: Source, *, convention: str = "default", **options: Any) -> di
 def _device(chosen: Selection, roofs: Roofs | str, convention: str, by: str) -> pl.DataFrame:
     ran = work.owned(chosen, convention)
     calls = work.calls(ran, roofs, is_host=chosen.is_host)
-    calls = work.explained(work.labelled(calls))
+    calls = work.explained(work.labelled(calls)).with_columns(everything=pl.lit("all"))
     key = [] if by == "operator" else [GROUPS[by]]
     rows = _rows(calls, list(dict.fromkeys([*_ROW, *key])))
     bounds = [asdict(_held(row, roofs)) for row in rows.iter_rows(named=True)]

@@ -210,11 +210,22 @@ def plot(
 
 
 def _title(frame: pl.DataFrame, shown: pl.DataFrame) -> str:
-    """Say how much of the time the points stand for."""
+    """Say how much of the time the points stand for, and how near the roof the whole is."""
     drawn, every = (int(f["time_ns"].sum()) for f in (frame.filter(_DRAWN), frame))
     noun = "group" if "group" in frame.columns else "operator shape"
     noun += "" if shown.height == 1 else "s"
-    return f"Roofline: {shown.height} {noun}, {units.share(drawn, every)} of the time"
+    title = f"Roofline: {shown.height} {noun}, {units.share(drawn, every)} of the time"
+    return title + _distance(frame)
+
+
+def _distance(frame: pl.DataFrame) -> str:
+    """Say how near its roofs all the work is that has some, weighted by time."""
+    taken = "held_ns" if "held_ns" in frame.columns else "time_ns"
+    held = frame.drop_nulls("ratio_to_roof")
+    if held.is_empty():
+        return ""
+    allowed, took = int(held["roof_ns"].sum()), int(held[taken].sum())
+    return f"; what has a roof runs at {units.share(allowed, took)} of it"
 
 
 def _range(
