@@ -114,7 +114,7 @@ def roofline(
         `operator` (with its shapes), or one of `GROUPS`: operator `name`, `kind`, `kernel_family`
         (that of an operator's longest activity), `module`, `phase`, `device` (all in one row); then
         see `GROUPED`. The ratio of a group is time-weighted: the time that its roofs allow /
-        `held_ns`, the time of the work that has a ratio; its rates are of the work with known FLOPs.
+        `held_ns`, the time of the work that has a ratio; rates are of the work with known FLOPs.
     convention
         How FLOPs are counted: a name of `costs.cost.CONVENTIONS`.
     ceilings
