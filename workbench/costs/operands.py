@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from workbench.costs.cost import Cost
-from workbench.costs.shapes import DTYPES, SCALAR_TYPES, ShapeError, Tensor, broadcast
+from workbench.costs.shapes import DTYPES, ShapeError, Tensor, broadcast, coded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -139,9 +139,7 @@ def known_bytes(read: Sequence[Tensor]) -> int | None:
 
 def typed(call: Call, position: int) -> DType | None:
     """Return the type that a `dtype=` argument names; None when it names none."""
-    text = call.text(position)
-    name = SCALAR_TYPES.get(int(text)) if text and text.isascii() and text.isdigit() else None
-    return DTYPES[name] if name else None
+    return coded(call.text(position))
 
 
 def integers(call: Call, position: int) -> tuple[int, ...] | None:
