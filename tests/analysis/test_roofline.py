@@ -245,6 +245,31 @@ def test_host_execution_against_measured_roofs_by_working_set():
     assert wrapper["reason"] == "its work is counted in an operator that it calls"
 
 
+def test_a_wrapper_that_cannot_be_priced_leaves_its_work_to_what_it_calls_all_the_same():
+    # conv2d with padding="same" (profilers write no strings) > convolution: 2 * 64 * 27 FLOPs
+    dims, types = [[1, 3, 4, 4], [4, 3, 3, 3]], F2
+    lists = [[]] * 5, ["", "ScalarList", "", "ScalarList", "Scalar"]
+    texts = ["", "", "", "[1, 1]", "", "[1, 1]", "1"]
+    inner = ["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]
+    ops = [
+        op_row(0, "aten::conv2d", None, 0, dims + lists[0], types + lists[1], None, texts),
+        op_row(1, "aten::convolution", 0, 1, dims + [[]] * 7, types + [""] * 7, None, inner),
+        op_row(2, "aten::conv2d", None, 0, dims + lists[0], types + lists[1], None, texts),
+    ]
+    host = [segment(0, 0, 0, 10), segment(1, 1, 10, 50), segment(2, 2, 50, 60)]
+    trace = trace_of(ops, host, kind="cpu", device=None)
+    frame = roofline(trace)
+    assert row(frame, operator="aten::convolution")["flops"] == 2 * 64 * 27
+    reasons = frame.filter(pl.col("operator") == "aten::conv2d")["reason"].to_list()
+    # the second one calls nothing that is recorded: its own work is not known
+    assert sorted(reasons) == [
+        "argument 4 (a list of numbers) was not recorded",
+        "its work is counted in an operator that it calls",
+    ]
+    # 10 of its own and 40 of the convolution; the other 10 have no model
+    assert coverage(trace)["modelled_ns"].to_list() == [50]
+
+
 def test_host_execution_without_roofs():
     frame = roofline(trace_of(HOST_OPS, HOST, kind="cpu", device=None))
     assert row(frame, operator="aten::addmm")["reason"].startswith("no data sheet for processors")
