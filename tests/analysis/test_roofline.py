@@ -270,6 +270,18 @@ def test_a_wrapper_that_cannot_be_priced_leaves_its_work_to_what_it_calls_all_th
     assert coverage(trace)["modelled_ns"].to_list() == [50]
 
 
+def test_sums_that_no_count_holds_are_not_known():
+    # 2 * 2^20 * 2^20 * 2^21 = 2^62 FLOPs, and as many more of another shape: 2^63
+    n = 2**20
+    dims = [[n, 2 * n], [2 * n, n]], [[2 * n, n], [n, n]]
+    ops = [op_row(i, "aten::mm", None, 0, d, BF2) for i, d in enumerate(dims)]
+    ran = [kernel(i, i, 100 * i, 100 * i + 100) for i in range(2)]
+    found = row(roofline(trace_of(ops, ran), by="name"), group="aten::mm")
+    # 2 bytes of 2 n^2, 2 n^2 and n^2; of 2 n^2, n^2 and 2 n^2
+    assert (found["flops"], found["bytes"]) == (None, 2 * 10 * n * n)
+    assert found["flops_per_byte"] == pytest.approx(2**63 / (20 * n * n))
+
+
 def test_host_execution_without_roofs():
     frame = roofline(trace_of(HOST_OPS, HOST, kind="cpu", device=None))
     assert row(frame, operator="aten::addmm")["reason"].startswith("no data sheet for processors")

@@ -36,6 +36,14 @@ def drawn(name, at):
     return shapes.parse(json.dumps(dims), json.dumps(types), None, json.dumps(texts))
 
 
+def test_bytes_read_and_written_fit_a_count_together():
+    # 2^60 floats: 2^62 bytes are read and as many written
+    call = shapes.parse(f"[[{2**60}]]", '["float"]')
+    assert models.cost("aten::sum", call).read_bytes == 2**62
+    with pytest.raises(ShapeError, match="64-bit"):
+        models.cost("aten::neg", call)
+
+
 def refused(name, call):
     """Say whether it gives a reason; what it prices must be counts."""
     try:
