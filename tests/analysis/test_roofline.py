@@ -282,6 +282,23 @@ def test_sums_that_no_count_holds_are_not_known():
     assert found["flops_per_byte"] == pytest.approx(2**63 / (20 * n * n))
 
 
+def test_a_composite_does_not_own_the_time_of_what_has_no_model_inside_it():
+    # pad > reflection_pad1d, which has none, 0-100; nll_loss > its forward, not recorded whole
+    ops = [
+        op_row(0, "aten::pad", None, 0, [[1, 4, 8]], ["float"]),
+        op_row(1, "aten::reflection_pad1d", 0, 1, [[1, 4, 8]], ["float"]),
+        op_row(2, "aten::nll_loss", None, 0, [[4, 8], [4]], ["float", "long"]),
+        op_row(3, "aten::nll_loss_forward", 2, 1, [[4, 8], [4]], ["float", "long"]),
+    ]
+    trace = trace_of(ops, [kernel(0, 1, 0, 100), kernel(1, 3, 100, 150)])
+    assert roofline(trace).select("operator", "time_ns", "reason").rows() == [
+        ("aten::reflection_pad1d", 100, "no model of its FLOPs and bytes"),
+        ("aten::nll_loss_forward", 50, "whether the loss is averaged was not recorded"),
+    ]
+    found = coverage(trace).to_dicts()[0]
+    assert (found["shaped_ns"], found["modelled_ns"]) == (150, 0)
+
+
 def test_host_execution_without_roofs():
     frame = roofline(trace_of(HOST_OPS, HOST, kind="cpu", device=None))
     assert row(frame, operator="aten::addmm")["reason"].startswith("no data sheet for processors")
