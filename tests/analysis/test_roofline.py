@@ -248,6 +248,60 @@ def test_host_execution_against_measured_roofs_by_working_set():
     assert wrapper["reason"] == "its work is counted in an operator that it calls"
 
 
+def test_a_wrapper_that_cannot_be_priced_leaves_its_work_to_what_it_calls_all_the_same():
+    # conv2d with padding="same" (profilers write no strings) > convolution: 2 * 64 * 27 FLOPs
+    dims, types = [[1, 3, 4, 4], [4, 3, 3, 3]], F2
+    lists = [[]] * 5, ["", "ScalarList", "", "ScalarList", "Scalar"]
+    texts = ["", "", "", "[1, 1]", "", "[1, 1]", "1"]
+    inner = ["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]
+    ops = [
+        op_row(0, "aten::conv2d", None, 0, dims + lists[0], types + lists[1], None, texts),
+        op_row(1, "aten::convolution", 0, 1, dims + [[]] * 7, types + [""] * 7, None, inner),
+        op_row(2, "aten::conv2d", None, 0, dims + lists[0], types + lists[1], None, texts),
+    ]
+    host = [segment(0, 0, 0, 10), segment(1, 1, 10, 50), segment(2, 2, 50, 60)]
+    trace = trace_of(ops, host, kind="cpu", device=None)
+    frame = roofline(trace)
+    assert row(frame, operator="aten::convolution")["flops"] == 2 * 64 * 27
+    reasons = frame.filter(pl.col("operator") == "aten::conv2d")["reason"].to_list()
+    # the second one calls nothing that is recorded: its own work is not known
+    assert sorted(reasons) == [
+        "argument 4 (a list of numbers) was not recorded",
+        "its work is counted in an operator that it calls",
+    ]
+    # 10 of its own and 40 of the convolution; the other 10 have no model
+    assert coverage(trace)["modelled_ns"].to_list() == [50]
+
+
+def test_sums_that_no_count_holds_are_not_known():
+    # 2 * 2^20 * 2^20 * 2^21 = 2^62 FLOPs, and as many more of another shape: 2^63
+    n = 2**20
+    dims = [[n, 2 * n], [2 * n, n]], [[2 * n, n], [n, n]]
+    ops = [op_row(i, "aten::mm", None, 0, d, BF2) for i, d in enumerate(dims)]
+    ran = [kernel(i, i, 100 * i, 100 * i + 100) for i in range(2)]
+    found = row(roofline(trace_of(ops, ran), by="name"), group="aten::mm")
+    # 2 bytes of 2 n^2, 2 n^2 and n^2; of 2 n^2, n^2 and 2 n^2
+    assert (found["flops"], found["bytes"]) == (None, 2 * 10 * n * n)
+    assert found["flops_per_byte"] == pytest.approx(2**63 / (20 * n * n))
+
+
+def test_a_composite_does_not_own_the_time_of_what_has_no_model_inside_it():
+    # pad > reflection_pad1d, which has none, 0-100; nll_loss > its forward, not recorded whole
+    ops = [
+        op_row(0, "aten::pad", None, 0, [[1, 4, 8]], ["float"]),
+        op_row(1, "aten::reflection_pad1d", 0, 1, [[1, 4, 8]], ["float"]),
+        op_row(2, "aten::nll_loss", None, 0, [[4, 8], [4]], ["float", "long"]),
+        op_row(3, "aten::nll_loss_forward", 2, 1, [[4, 8], [4]], ["float", "long"]),
+    ]
+    trace = trace_of(ops, [kernel(0, 1, 0, 100), kernel(1, 3, 100, 150)])
+    assert roofline(trace).select("operator", "time_ns", "reason").rows() == [
+        ("aten::reflection_pad1d", 100, "no model of its FLOPs and bytes"),
+        ("aten::nll_loss_forward", 50, "whether the loss is averaged was not recorded"),
+    ]
+    found = coverage(trace).to_dicts()[0]
+    assert (found["shaped_ns"], found["modelled_ns"]) == (150, 0)
+
+
 def test_host_execution_without_roofs():
     frame = roofline(trace_of(HOST_OPS, HOST, kind="cpu", device=None))
     assert row(frame, operator="aten::addmm")["reason"].startswith("no data sheet for processors")

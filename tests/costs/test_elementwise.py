@@ -37,6 +37,13 @@ CASES = [
     ("div", (X, f32(8)), None, 32, 128 + 32, 128),
     ("eq", (X, None), ("", "1"), 32, 128, 32),
     ("pow", (X, None), ("", "2"), 32, 128, 128),
+    # of a complex number: two squares, a sum, a root; a real number comes out
+    ("abs", (X,), None, 32, 128, 128),
+    # one complex number beside real ones: complex, as wide as these (none of half bf16)
+    ("mul", (of("double", 4, 8), of("c10::complex<float>")), None, 6 * 32, 256 + 8, 512),
+    ("mul", (of("c10::Half", 4, 8), of("c10::complex<double>")), None, 6 * 32, 64 + 16, 128),
+    ("mul", (bf16(4, 8), of("c10::complex<float>")), None, 6 * 32, 64 + 8, 256),
+    ("abs", (of("c10::complex<float>", 4, 8),), None, 4 * 32, 256, 128),
     ("clamp", (X, None, None), ("", "0", ""), 32, 128, 128),
     ("clamp", (X, None, None), ("", "0", "1"), 2 * 32, 128, 128),
     ("threshold_backward", (X, X, None), ("", "", "0"), 2 * 32, 256, 128),

@@ -65,7 +65,16 @@ CASES = [
     ("_index_put_impl_", (X, NO, f32(3, 8), NO, NO), ("", "", "", "True", ""), 24, NO, 96),
     ("index_copy_", (X, NO, PICK, f32(3, 8)), NO, 0, 24 + 96, 96),
     ("index_add_", (X, NO, PICK, f32(3, 8), NO), NO, 24, 24 + 96 + 96, 96),
+    # a number, or a tensor of one, goes to 3 slices of 8 along the first dimension
+    ("index_fill_", (X, NO, PICK, NO), ("", "0", "", "1."), 0, 24, 96),
+    ("index_fill_", (X, NO, PICK, f32()), ("", "0", "", ""), 0, 24 + 4, 96),
+    ("index_fill_", (f32(9), NO, PICK, NO), NO, 0, 24, 12),
+    ("index_fill", (X, NO, PICK, NO), ("", "0", "", "1."), 0, 24 + 128, 128),
     ("scatter_", (X, NO, of("long", 4, 2), NO), NO, 0, 64, 32),
+    # of a source larger than the index, only what the index places: 8 elements
+    ("scatter_", (X, NO, of("long", 4, 2), f32(9, 9)), NO, 0, 64 + 32, 32),
+    ("scatter_add_", (X, NO, of("long", 4, 2), f32(9, 9)), NO, 8, 64 + 32 + 32, 32),
+    ("scatter_reduce", (X, NO, of("long", 4, 2), f32(9, 9)), NO, 8, 64 + 32 + 128, 128),
     ("scatter_add_", (X, NO, of("long", 4, 2), f32(4, 2)), NO, 8, 64 + 32 + 32, 32),
     # on a copy: all of self is read and written
     ("scatter_add", (X, NO, of("long", 4, 2), f32(4, 2)), NO, 8, 64 + 32 + 128, 128),
@@ -99,7 +108,8 @@ def test_what_moves_uses_no_arithmetic():
     [("constant_pad_nd", (X, NO, NO), NO), ("constant_pad_nd", (X, NO, NO), ("", "[1]", "")),
      ("constant_pad_nd", (X, NO, NO), ("", "[-5, -5]", "")), ("repeat", (X, NO), NO),
      ("arange", (NO,) * 5, NO), ("arange", (NO,) * 7, ("0", "1", "0", "", "", "", "")),
-     ("index_select", (X, NO, PICK), NO), ("topk", (X, NO, NO), NO),
+     ("index_select", (X, NO, PICK), NO), ("index_fill_", (X, NO, PICK, NO), NO),
+     ("topk", (X, NO, NO), NO),
      ("index", (f32(4), (PICK, PICK)), NO), ("index_put_", (X, (PICK,), X, NO), NO),
      ("randperm", (NO,) * 5, NO), ("multinomial", (X, NO, NO, NO), NO)],
 )  # fmt: skip

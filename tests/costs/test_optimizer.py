@@ -62,6 +62,13 @@ def test_adam():
     assert adam("_fused_adam_", scale=ONE) == (14 * 24, 4 * 96 + 8, 4 * 96)
 
 
+def test_an_empty_list_whose_type_a_kernel_told_is_no_number():
+    # `[]` beside a type reads as a tensor without dimensions; SGD without momentum has no buffers
+    empty = Tensor((), "float")
+    texts = ("", "", "", "0.", "0.", "0.1", "0.", "False", "False", "False", "", "")
+    assert priced("_fused_sgd_", (P, P, empty, *(None,) * 9), texts) == (2 * 24, 192, 96)
+
+
 @pytest.mark.parametrize(
     ("decay", "momentum", "dampening", "nesterov", "first", "each"),
     [("0.", "0.", "0.", "False", "False", 2), ("0.1", "0.", "0.", "False", "False", 4),

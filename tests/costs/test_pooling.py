@@ -47,6 +47,13 @@ def test_max_pooling():
     assert priced("max_pool2d_with_indices_backward", back) == (32, 128 + 256, 512)
 
 
+def test_max_pooling_along_one_dimension_keeps_no_indices():
+    # 2 x 8 with windows of 2: 8 outputs of 2 comparisons
+    texts = ("", "[2]", "[2]", "[0]", "[1]", "False")
+    tensors = (f32(1, 2, 8), *(None,) * 5)
+    assert priced("max_pool1d", tensors, texts) == (16, 64, 32)
+
+
 def test_average_pooling():
     # as above, 4 additions and a division; backward a division and 4 additions a gradient
     texts = ("", "[2, 2]", "[2, 2]", "[0, 0]", "False", "True", "")

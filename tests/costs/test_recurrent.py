@@ -50,6 +50,16 @@ def test_cudnn_has_one_list_of_weights_for_both_directions():
         cudnn("aten::_cudnn_rnn", 16, {}, states)
 
 
+def test_a_list_of_weights_without_a_type_has_that_of_the_input():
+    # profilers write `TensorList` for the type of a list: 2 * 14 * 264, as with known types
+    untold = tuple(Tensor(t.dims, "TensorList") for t in WEIGHTS)
+    states = {4: f32(1, 2, 6), 5: f32(1, 2, 6)}
+    texts = {13: "False"}
+    found = cudnn("aten::_cudnn_rnn", 16, texts, states | {1: untold})
+    assert found == cudnn("aten::_cudnn_rnn", 16, texts, states | {1: WEIGHTS})
+    assert (found.flops, found.read_bytes) == (7392, 4 * (70 + 264 + 48 + 24))
+
+
 def test_cells_count_their_gates():
     # 2 x 6 units: LSTM 13 each, and 2 biases of 48 gates; GRU 10 each
     lstm = (f32(2, 24), f32(2, 24), f32(2, 6), f32(24), f32(24))

@@ -101,3 +101,18 @@ def test_fourier_transforms():
     back = cost("aten::_fft_c2r", Call((of("c10::complex<float>", 4, 5), None, None, None),
                                        ("", "[1]", "2", "8")))  # fmt: skip
     assert (back.flops, back.read_bytes, back.write_bytes) == (240, 160, 128)
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "written"),
+    [("sum", ("", "[1]", "False", ""), 4 * 8), ("mean", ("", "[1]", "False", ""), 4 * 8),
+     ("var", ("", "[1]", "1", "False"), 4 * 4), ("std", ("", "[1]", "1", "False"), 4 * 4),
+     ("var_mean", ("", "[1]", "1", "False"), 4 * 12),
+     ("norm", ("", "2", "[1]", "False"), 4 * 4),
+     ("linalg_vector_norm", ("", "2", "[1]", "False", ""), 4 * 4)],
+)  # fmt: skip
+def test_norms_and_variances_of_complex_numbers_are_real(name, texts, written):
+    # 4 x 8 of 8 bytes: 4 results of 8 bytes, real ones of 4; FLOPs of real numbers do not hold
+    given = Tensor((4, 8), "c10::complex<float>")
+    found = cost("aten::" + name, Call((given, *[None] * (len(texts) - 1)), texts))
+    assert (found.flops, found.read_bytes, found.write_bytes) == (None, 256, written)

@@ -130,3 +130,12 @@ def test_positions_agree_with_torch(name, wanted):
         pytest.skip("this torch has no such operator")
     args = [a.name for a in packet.default._schema.arguments]
     assert {at: args[at] for at in wanted} == wanted
+
+
+def test_scales_of_a_type_that_was_not_recorded_leave_the_bytes_unknown():
+    # profilers write `TensorList` for a list of scales: FLOPs do not need them, bytes do
+    scales = (Tensor((64, 1), "TensorList"),)
+    tensors = (fp8(64, 32), fp8(32, 16), scales, None, None, scales, None, None, None, None)
+    found = cost("aten::_scaled_mm_v2", call(*tensors, concrete=("",) * 9 + ("15",)))
+    assert (found.flops, found.read_bytes, found.write_bytes) == (2 * 64 * 16 * 32, None, 2048)
+    assert found.unknown == "the type of the scales was not recorded"

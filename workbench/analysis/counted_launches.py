@@ -123,7 +123,7 @@ def _kernels(trace: Trace, device: int | None) -> pl.DataFrame:
         kernels = kernels.filter(pl.col("device") == device)
     kernels = launch_match.sized(kernels.sort("start_ns", maintain_order=True))
     costs = models.operators(trace)
-    owner = levels.owners(trace.ops["parent"], costs["op"], kernels["op"])
+    owner = levels.owners(trace.ops["parent"], levels.working(costs), kernels["op"])
     told = costs.select(
         "model",
         pl.col("op").alias("owner"),

@@ -197,6 +197,12 @@ def _total(column: str, times: pl.Expr) -> pl.Expr:
     return pl.when(fits).then(pl.col(column) * times.cast(pl.Int64))
 
 
+def _summed(column: str) -> pl.Expr:
+    """Return the sum of counts, null where it does not fit 64 bits."""
+    fits = pl.col(column).cast(pl.Float64).sum() < float(models.MAX_COUNT)
+    return pl.when(fits).then(pl.col(column).sum())
+
+
 def _held(row: dict[str, Any], roofs: Roofs | str) -> Held:
     if isinstance(roofs, str) or row["reason"] is not None:
         return unheld(roofs, row["reason"])
@@ -225,11 +231,11 @@ def _grouped(held: pl.DataFrame, key: str) -> pl.DataFrame:
         pl.col("calls", "activities", "time_ns", "roof_ns").sum(),
         pl.col("memory_bytes_per_s", "roof_source").first(),
         pl.col("reason").sort_by("time_ns").last(),
-        flops=pl.col("flops").sum(),
-        bytes=pl.col("bytes").sum(),
+        flops=_summed("flops"),
+        bytes=_summed("bytes"),
         held_ns=time.filter(pl.col("ratio_to_roof").is_not_null()).sum(),
-        both_flops=pl.col("flops").filter(computes & moves).sum(),
-        both_bytes=pl.col("bytes").filter(computes & moves).sum(),
+        both_flops=pl.col("flops").filter(computes & moves).cast(pl.Float64).sum(),
+        both_bytes=pl.col("bytes").filter(computes & moves).cast(pl.Float64).sum(),
         computing_s=time.filter(computes).sum() / 1e9,
         moving_s=time.filter(moves).sum() / 1e9,
     )

@@ -50,11 +50,11 @@ def owned(chosen: Selection, convention: str = "default") -> pl.DataFrame:
     ran = levels.with_enclosing(trace.ops["parent"], counted["op"])
     priced = models.prices(trace, ran)
     costs = levels.counted(trace.ops, priced, convention)
-    owner = levels.owners(trace.ops["parent"], costs["op"], counted["op"])
+    owner = levels.owners(trace.ops["parent"], levels.working(costs), counted["op"])
     told = priced.select(
         owner="op",
         failed=pl.coalesce("reason", "unknown"),
-        delegates=pl.col("reason").is_null() & ~pl.col("op").is_in(costs["op"].implode()),
+        delegates=levels.delegating(trace.ops["parent"], priced, costs),
     )
     ops = trace.ops.select("id", *_OP).rename({"id": "owner", "name": "operator"})
     sent = trace.collectives.select(id="activity", message_bytes="bytes").drop_nulls()
@@ -172,10 +172,10 @@ def explained(calls: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("a copy between host and device is held against the link, not memory"))
         .when(pl.col("model").is_not_null() & ~(_in_doubt() & pl.col("failed").is_not_null()))
         .then(None)
-        .when(pl.col("failed").is_not_null())
-        .then("failed")
         .when("delegates")
         .then(pl.lit(DELEGATED))
+        .when(pl.col("failed").is_not_null())
+        .then("failed")
         .otherwise(pl.lit("no model of its FLOPs and bytes"))
     )
     return calls.with_columns(reason=reason)

@@ -88,7 +88,7 @@ def _rotary(call: Call) -> Cost:
     """
     positions, query, cache = call.tensor(0), call.tensor(1), call.tensor(4)
     head = operands.integers(call, 3)
-    if not head or not head[0]:
+    if not head or head[0] < 1 or not cache.dims:
         raise ShapeError("the width of a head was not recorded")
     states = operands.tensors(call, (1, 2))
     share = min(cache.dims[-1], head[0])

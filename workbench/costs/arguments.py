@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from workbench.costs.shapes import DTYPES, MAX_DIMS, MAX_EXTENT, SCALAR_TYPES, DType, ShapeError
+from workbench.costs.shapes import MAX_DIMS, MAX_EXTENT, DType, ShapeError, coded
 
 if TYPE_CHECKING:
     from workbench.costs.shapes import Call, Tensor
@@ -46,7 +46,7 @@ def sizes(call: Call, position: int) -> tuple[int, ...] | None:
 def mask(call: Call, position: int) -> tuple[bool, ...]:
     """Return an output mask, as in `[True, False, True]`; position -1 is the last argument."""
     value = _decoded(call, position)
-    if not isinstance(value, list) or not all(type(v) is bool for v in value):
+    if not (isinstance(value, list) and value and all(type(v) is bool for v in value)):
         raise ShapeError("which gradients it computes (the output mask) was not recorded")
     return tuple(value)
 
@@ -56,10 +56,7 @@ def written_type(call: Call, position: int, like: Tensor) -> DType | None:
     text = call.text(position)
     if text is None:
         return None
-    if not text:
-        return like.dtype
-    name = SCALAR_TYPES.get(int(text)) if text.isascii() and text.isdigit() else None
-    return DTYPES[name] if name else None
+    return coded(text) if text else like.dtype
 
 
 def _decoded(call: Call, position: int) -> object:

@@ -52,9 +52,10 @@ def _binary(flops: int = 1, **more: object) -> Spec:
 SPECS: dict[str, Spec] = {
     # one operation
     **dict.fromkeys(
-        ("neg", "sign", "sgn", "ceil", "floor", "round", "trunc", "abs", "relu"),
+        ("neg", "sign", "sgn", "ceil", "floor", "round", "trunc", "relu"),
         Spec(1, out=1),
     ),
+    "abs": Spec(1, out=1, complex_flops=4),  # of a complex number: two squares, a sum, a root
     **dict.fromkeys(
         ("logical_not", "isnan", "isinf", "isneginf", "isposinf"),
         Spec(1, result="bool", out=1),
@@ -209,6 +210,13 @@ def _power(*, in_place: bool) -> Model:
     return model
 
 
+def _absolute(call: Call) -> Cost:
+    """Price abs, which gives the real magnitude of a complex number: half its bytes."""
+    found = price(SPECS["abs"], call, in_place=False)
+    real = call.tensor(0).dtype.is_complex and call.optional(1) is None
+    return replace(found, write_bytes=found.write_bytes // 2) if real else found  # type: ignore[operator]
+
+
 def _clamp(*, in_place: bool) -> Model:
     spec = SPECS["clamp"]
 
@@ -237,6 +245,7 @@ def _models() -> dict[str, Model]:
 
 MODELS: dict[str, Model] = {
     **_models(),
+    "aten::abs": _absolute,
     "aten::where": _where,
     "aten::masked_fill": _masked_fill,
 }

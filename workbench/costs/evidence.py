@@ -16,14 +16,13 @@ import msgspec
 import polars as pl
 
 from workbench.costs import shapes
-from workbench.costs.shapes import DTYPES
+from workbench.costs.shapes import DTYPES, LIST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workbench.trace.core import Trace
 
-LIST = "TensorList"
 _SPACE = r"(?:at::native::(?:\(anonymous namespace\)::|<unnamed>::)?)?"
 # The first one or two types that these templates are made for: Functor<float, 2, 2, 0>,
 # CopyFunctor<int, long, 2, 1, 1> (destination, source), CatArrayBatchedCopy<OpaqueType<2u>, …>.

@@ -46,12 +46,17 @@ def _take(call: Call) -> Cost:
 
 def _index_select(call: Call) -> Cost:
     """index_select(self, dim, index): a slice for each index."""
-    given, index, dim = call.tensor(0), call.tensor(2), operands.integers(call, 1)
+    given, index = call.tensor(0), call.tensor(2)
+    out = index.elements * _slice(given, _dimension(call, given))
+    return _moved(index.distinct_bytes + _picked(given, out), out * given.dtype.bytes, given)
+
+
+def _dimension(call: Call, given: Tensor) -> tuple[int, ...] | None:
+    dim = operands.integers(call, 1)
     # Of one dimension a slice is an element; of more, which one decides.
     if not dim and len(given.dims) > 1:
         raise ShapeError("the dimension was not recorded")
-    out = index.elements * _slice(given, dim)
-    return _moved(index.distinct_bytes + _picked(given, out), out * given.dtype.bytes, given)
+    return dim
 
 
 def _slice(given: Tensor, dim: tuple[int, ...] | None) -> int:
@@ -61,22 +66,38 @@ def _slice(given: Tensor, dim: tuple[int, ...] | None) -> int:
     return operands.reduced(given, dim[:1])
 
 
-def _placed(*, adds: bool) -> Model:
+def _scattered(*, adds: bool) -> Model:
     def model(call: Call) -> Cost:
-        """Price self[index along dim] = (+=) source; with no source a number goes there.
+        """Price self[index along dim] = (+=) source: an element for each index, or a number.
 
-        Writes an element of self for each one placed; a sum reads them too: 1 FLOP each.
+        A source may be larger than the index: the rest is not read. Writes an element of self for
+        each one placed; a sum reads them too: 1 FLOP each.
         """
         given, index, source = call.tensor(0), call.tensor(2), call.optional(3)
-        placed = (source or index).elements
-        read = operands.read_bytes((index, source))
-        return _placed_cost(placed, read, given, adds=adds)
+        read = index.distinct_bytes + (_picked(source, index.elements) if source else 0)
+        return _placed_cost(index.elements, read, given, adds=adds)
 
     return model
 
 
-def _functional(*, adds: bool) -> Model:
-    in_place = _placed(adds=adds)
+def _sliced(*, adds: bool) -> Model:
+    def model(call: Call) -> Cost:
+        """index_copy, index_add: a slice of the source for each index; as many as it has."""
+        given, index, source = (call.tensor(i) for i in (0, 2, 3))
+        read = operands.read_bytes((index, source))
+        return _placed_cost(source.elements, read, given, adds=adds)
+
+    return model
+
+
+def _filled(call: Call) -> Cost:
+    """index_fill_(self, dim, index, value): a slice of self for each index becomes the value."""
+    given, index = call.tensor(0), call.tensor(2)
+    placed = index.elements * _slice(given, _dimension(call, given))
+    return _placed_cost(placed, operands.read_bytes((index, call.optional(3))), given, adds=False)
+
+
+def _functional(in_place: Model, *, adds: bool = False) -> Model:
 
     def model(call: Call) -> Cost:
         """Do as in place on a copy: reads and writes all of self."""
@@ -213,12 +234,19 @@ MODELS: dict[str, Model] = {
     "aten::_unsafe_index": _index,
     "aten::index_put_": _index_put,
     "aten::_index_put_impl_": _index_put,
-    **{f"aten::{n}_": _placed(adds=False) for n in ("scatter", "index_copy", "index_fill")},
-    **{f"aten::{n}": _functional(adds=False) for n in ("scatter", "index_copy", "index_fill")},
-    **{f"aten::{n}_": _placed(adds=True) for n in ("scatter_add", "index_add")},
-    **{f"aten::{n}": _functional(adds=True) for n in ("scatter_add", "index_add")},
-    "aten::scatter_reduce_": _placed(adds=True),
-    "aten::scatter_reduce": _functional(adds=True),
+    "aten::scatter_": _scattered(adds=False),
+    "aten::scatter": _functional(_scattered(adds=False)),
+    "aten::index_copy_": _sliced(adds=False),
+    "aten::index_copy": _functional(_sliced(adds=False)),
+    "aten::index_fill_": _filled,
+    "aten::index_fill": _functional(_filled),
+    **{f"aten::{n}_": _scattered(adds=True) for n in ("scatter_add", "scatter_reduce")},
+    **{
+        f"aten::{n}": _functional(_scattered(adds=True), adds=True)
+        for n in ("scatter_add", "scatter_reduce")
+    },
+    "aten::index_add_": _sliced(adds=True),
+    "aten::index_add": _functional(_sliced(adds=True), adds=True),
     "aten::masked_select": _masked_select,
     "aten::nonzero": _masked_select,
     "aten::masked_scatter_": _masked_scatter,

@@ -37,6 +37,21 @@ def counted(ops: pl.DataFrame, priced: pl.DataFrame, convention: str) -> pl.Data
     return carrying.with_columns(named(convention).flops().alias("flops")).select(SCHEMA.names())
 
 
+def working(carrying: pl.DataFrame) -> pl.Series:
+    """Return the ids of `counted` that do work: views own no time but their own."""
+    return carrying.filter(pl.col("model") != VIEW)["op"]
+
+
+def delegating(parent: pl.Series, priced: pl.DataFrame, carrying: pl.DataFrame) -> pl.Series:
+    """Say which of `prices` leave their work to operators inside them, one of `counted`.
+
+    A wrapper does even where its own arguments could not be used.
+    """
+    around = priced["op"].is_in(enclosing(parent, working(carrying)).implode())
+    hands_on = priced["reason"].is_null() | (priced["wraps"] & around)
+    return hands_on & ~priced["op"].is_in(carrying["op"].implode())
+
+
 def _inside(parent: pl.Series, whole: pl.Series, ops: pl.Series) -> pl.Series:
     """Say for each operator whether one of `whole` encloses it, at any depth."""
     return pl.Series(_climb(parent, whole, nesting.ids(parent.gather(ops))) >= 0)

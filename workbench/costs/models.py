@@ -99,7 +99,10 @@ def cost(name: str, call: Call) -> Cost:
         raise unknown_name("operator model", name, MODELS)
     found = model(call)
     flops = (found.flops or 0) + found.epilogue_flops + found.masked_flops
-    if max(flops, found.read_bytes or 0, found.write_bytes or 0) > MAX_COUNT:
+    read, written = found.read_bytes or 0, found.write_bytes or 0
+    if min(flops, read, written) < 0:
+        raise shapes.ShapeError("a recorded size or number is negative")
+    if max(flops, read + written) > MAX_COUNT:
         raise shapes.ShapeError("more work than a 64-bit count holds")
     return found
 

@@ -101,10 +101,14 @@ def _group_norm(call: Call) -> Cost:
 
 
 def _groups(call: Call, batch: int, groups: int) -> int:
-    sizes = operands.integers(call, batch), operands.integers(call, groups)
-    if not sizes[0] or not sizes[1]:
+    return _count(call, batch) * _count(call, groups)
+
+
+def _count(call: Call, position: int) -> int:
+    found = operands.integers(call, position)
+    if not found or found[0] < 0:
         raise ShapeError("the number of groups was not recorded")
-    return sizes[0][0] * sizes[1][0]
+    return found[0]
 
 
 def _no() -> Cost:
@@ -114,10 +118,8 @@ def _no() -> Cost:
 def _aiter_group_norm(call: Call) -> Cost:
     """aiter::_groupnorm_run(input, groups, weight, bias, eps): no statistics are written."""
     given = call.tensor(0)
-    groups = operands.integers(call, 1)
-    if not groups or not given.dims:
-        raise ShapeError("the number of groups was not recorded")
-    parts = _Parts(given, given.dims[0] * groups[0], call.optional(2), call.optional(3))
+    batch = given.dims[0] if given.dims else 1
+    parts = _Parts(given, batch * _count(call, 1), call.optional(2), call.optional(3))
     return _forward(parts, kept=0)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from workbench.costs.cost import Cost
-from workbench.costs.shapes import DTYPES, SCALAR_TYPES, ShapeError, Tensor, broadcast
+from workbench.costs.shapes import DTYPES, ShapeError, Tensor, broadcast, coded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +26,13 @@ BOOL_TYPE, INT64, FP32 = DTYPES["bool"], DTYPES["long"], DTYPES["float"]
 UNKNOWN = "unknown"
 """The precision of operators whose element type was not recorded."""
 _WIDER = {1: DTYPES["short"], 2: DTYPES["int"], 4: DTYPES["long"], 8: DTYPES["float"]}
-_COMPLEX = {4: DTYPES["c10::complex<float>"], 8: DTYPES["c10::complex<double>"]}
+_COMPLEX = {
+    "fp16": DTYPES["c10::complex<c10::Half>"],
+    "bf16": DTYPES["c10::complex<float>"],
+    "fp32": DTYPES["c10::complex<float>"],
+    "fp64": DTYPES["c10::complex<double>"],
+}
+"""The complex type of a real one; bf16 has none of its size."""
 _NUMBERS = (DTYPES["double"], DTYPES["c10::complex<double>"])
 _HALF_BYTES = 2
 
@@ -46,7 +52,7 @@ def joined(left: DType, right: DType) -> DType:
     low, high = sorted((left, right), key=lambda t: (kind(t), t.bytes))
     if kind(low) != kind(high):
         mixed = kind(high) == COMPLEX and kind(low) == FLOAT and low.bytes * 2 > high.bytes
-        return _COMPLEX.get(low.bytes, high) if mixed else high
+        return _COMPLEX.get(low.precision, high) if mixed else high
     if left.precision == right.precision or low.bytes < high.bytes:
         return high
     if kind(high) == FLOAT:
@@ -72,6 +78,8 @@ def result_type(call: Call, positions: Sequence[int]) -> DType | None:
     stronger = [t for t in without if kind(t) > kind(result)]
     if stronger:
         single = functools.reduce(joined, stronger)
+        if kind(result) == FLOAT:
+            return _COMPLEX.get(result.precision)
         return None if single in _NUMBERS else single
     texts = (call.text(p) for p in positions if call.optional(p) is None)
     return _with_numbers(result, [_number_kind(text) for text in texts])
@@ -139,9 +147,7 @@ def known_bytes(read: Sequence[Tensor]) -> int | None:
 
 def typed(call: Call, position: int) -> DType | None:
     """Return the type that a `dtype=` argument names; None when it names none."""
-    text = call.text(position)
-    name = SCALAR_TYPES.get(int(text)) if text and text.isascii() and text.isdigit() else None
-    return DTYPES[name] if name else None
+    return coded(call.text(position))
 
 
 def integers(call: Call, position: int) -> tuple[int, ...] | None:

@@ -50,6 +50,12 @@ def _state(call: Call, positions: Iterable[int]) -> int | None:
     return operands.known_bytes(_lists(call, positions))
 
 
+def _filled(call: Call, positions: Iterable[int]) -> list[Tensor]:
+    """Return the tensors of lists; an empty one with a known type looks like a single number."""
+    lists = (p for p in positions if p < len(call.tensors) and call.optional(p) is None)
+    return _lists(call, lists)
+
+
 def _written(tensors: Iterable[Tensor]) -> int | None:
     every = list(tensors)
     if any(t.type_name not in DTYPES for t in every):
@@ -120,10 +126,10 @@ def _update(rate: Rate, lists: tuple[int, ...], *, writes: tuple[int, ...], scal
         first = _first(call)
         elements = sum(t.elements for t in first)
         scaled = call.optional(scale) is not None
-        written = _lists(call, writes + ((1,) if scaled else ()))
+        written = _filled(call, writes + ((1,) if scaled else ()))
         return Cost(
             (rate(call) + scaled) * elements,
-            _state(call, lists),
+            operands.known_bytes(_filled(call, lists)),
             _written(written),
             _precision(first),
             "vector",

@@ -69,6 +69,13 @@ def _maximum(dims: int) -> Model:
     return model
 
 
+def _maximum_alone(call: Call) -> Cost:
+    """max_pool1d(self, kernel, stride, padding, dilation, ceil): k comparisons, no indices."""
+    given = call.tensor(0)
+    out, window = _windows(call, given, 1, dilation=4, ceil=5)
+    return _cost(window * out, given.distinct_bytes, out * given.dtype.bytes, given)
+
+
 def _average(dims: int) -> Model:
     def model(call: Call) -> Cost:
         """avg_pool(self, kernel, stride, padding, ceil, …): k additions and a division."""
@@ -155,6 +162,7 @@ def _upsample_backward(call: Call) -> Cost:
 
 
 MODELS: dict[str, Model] = {
+    "aten::max_pool1d": _maximum_alone,
     "aten::max_pool2d_with_indices": _maximum(2),
     "aten::max_pool3d_with_indices": _maximum(3),
     "aten::max_pool2d_with_indices_backward": _maximum_backward(7),
@@ -180,5 +188,10 @@ MODELS: dict[str, Model] = {
     "aten::upsample_nearest2d_backward": _upsample_backward,
     "aten::upsample_nearest3d_backward": _upsample_backward,
 }
-WRAPPERS = frozenset({"aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d"})
-"""Those that hand the work to another operator where that one is recorded."""
+_RESIZES = ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "trilinear3d")
+WRAPPERS = frozenset(
+    {"aten::max_pool1d", "aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d"}
+    | {f"aten::upsample_{form}" for form in _RESIZES}
+)
+"""Those that hand the work to another operator where that one is recorded; a resize by a factor
+calls the one by a size, of the same name."""

@@ -7,12 +7,12 @@ the weights. The gates between the products are counted in the cells alone, whic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from workbench.costs import arguments
 from workbench.costs.cost import Cost
-from workbench.costs.shapes import Call, ShapeError, Tensor
+from workbench.costs.shapes import LIST, Call, ShapeError, Tensor
 
 if TYPE_CHECKING:
     from workbench.costs.cost import Model
@@ -45,9 +45,16 @@ def _tensors(call: Call, positions: tuple[int, ...]) -> tuple[Tensor, ...]:
     return tuple(t for some in lists for t in some if t is not None)
 
 
+def _weights(call: Call, form: _Form, like: Tensor) -> tuple[Tensor, ...]:
+    """Return the weights; of a list without a recorded type they have that of the input."""
+    found = _tensors(call, form.weights)
+    return tuple(replace(t, type_name=like.type_name) if t.type_name == LIST else t for t in found)
+
+
 def _sizes(call: Call, form: _Form) -> tuple[Tensor, tuple[Tensor, ...], int, int]:
     """Return input, weights, tokens, and the elements of all weight matrices."""
-    data, weights = call.tensor(0), _tensors(call, form.weights)
+    data = call.tensor(0)
+    weights = _weights(call, form, data)
     matrices = sum(t.elements for t in weights if len(t.dims) == 2)  # noqa: PLR2004
     if not data.dims or not data.dims[-1] or not matrices:
         raise ShapeError("the weights of the layer were not recorded")

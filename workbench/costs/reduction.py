@@ -2,7 +2,8 @@
 
 A reduction adds (or compares) each input element to a running value: 1 FLOP an element. What the
 formula does to an element before, and to a result after, is beside each name. Written bytes need
-the reduced dimensions; where the recording lacks them they are unknown.
+the reduced dimensions; where the recording lacks them they are unknown. FLOPs of complex numbers
+are not counted.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Reduction:
     short: int = 1
     """Arguments (one of which is a type, a correction, …) up to which a call reduces over all."""
     written: str = "same"
-    """`same`, `sum` (integers give int64), `float`, `bool`, `int64`, `indices` (values and their
-    int64 positions), `pair` (two of the same)."""
+    """`same`, `sum` (integers give int64), `float`, `real` (of complex numbers too), `bool`,
+    `int64`, `indices` (values and their int64 positions), `pair` (a `real` and a `float`)."""
     dtype: int | None = None
     out: int | None = None
     unit: str = "vector"
@@ -56,13 +57,13 @@ REDUCTIONS = {
     "all": Reduction(written="bool"),
     "count_nonzero": Reduction(2, written="int64", short=0),
     # mean 1; difference, square, sum 3; divided by n twice
-    "var": Reduction(4, 2, written="float", short=2),
-    "std": Reduction(4, 3, written="float", short=2),
+    "var": Reduction(4, 2, written="real", short=2),
+    "std": Reduction(4, 3, written="real", short=2),
     "var_mean": Reduction(4, 2, written="pair", short=2),
     "std_mean": Reduction(4, 3, written="pair", short=2),
     # square and sum (absolute value and sum, or maximum); a root
-    "linalg_vector_norm": Reduction(2, 1, dims=2, short=0, written="float", dtype=4),
-    "norm": Reduction(2, 1, dims=2, short=2, written="float"),
+    "linalg_vector_norm": Reduction(2, 1, dims=2, short=0, written="real", dtype=4),
+    "norm": Reduction(2, 1, dims=2, short=2, written="real"),
 }
 """By operator name without its namespace."""
 
@@ -73,7 +74,7 @@ def _reduction(spec: Reduction) -> Model:
         results = _results(spec, call, given)
         flops = (
             None
-            if results is None and spec.result
+            if (results is None and spec.result) or given.dtype.is_complex
             else (spec.each * given.elements + spec.result * (results or 0))
         )
         size = _size(spec, call, given.dtype)
@@ -109,15 +110,17 @@ def _size(spec: Reduction, call: Call, dtype: DType) -> int | None:
         return named.bytes
     floats = operands.floating(dtype) or dtype
     integers = operands.INT64 if operands.kind(dtype) < operands.FLOAT else dtype
+    real = floats.bytes // 2 if floats.is_complex else floats.bytes
     with_index = dtype.bytes + (operands.INT64.bytes if len(call.tensors) > spec.short else 0)
     return {
         "same": dtype.bytes,
         "sum": integers.bytes,
         "float": floats.bytes,
+        "real": real,
         "bool": 1,
         "int64": operands.INT64.bytes,
         "indices": with_index,
-        "pair": 2 * floats.bytes,
+        "pair": real + floats.bytes,
     }[spec.written]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from workbench.costs import arguments
 from workbench.costs.matmul import price, product
-from workbench.costs.shapes import Call, ShapeError, Tensor
+from workbench.costs.shapes import LIST, Call, ShapeError, Tensor
 
 if TYPE_CHECKING:
     from workbench.costs.cost import Cost, Model
@@ -38,6 +38,9 @@ _SCALED_GROUPED = _Form((2, 3), 5, 7, ends=4)
 _SCALED_GROUPED_V2 = _Form((2, 5), 9, 10, ends=8)
 
 
+NO_SCALE_TYPE = "the type of the scales was not recorded"
+
+
 def _extra(call: Call, form: _Form) -> tuple[Tensor, ...]:
     """Return the scales and the bias."""
     found = [call.tensors[p] if p < len(call.tensors) else None for p in (*form.scales, form.bias)]
@@ -53,10 +56,19 @@ def _scaled(form: _Form) -> Model:
         out, inner = product(left.dims, right.dims)
         written = arguments.written_type(call, here.out_type, left)
         biased = call.optional(here.bias) is not None
-        others = (right, *_extra(call, here))
-        return price(left, others, out, inner * left.dtype.packed, biased, written=written)
+        found = price(left, (right,), out, inner * left.dtype.packed, biased, written=written)
+        return _with_scales(call, here, found)
 
     return model
+
+
+def _with_scales(call: Call, form: _Form, found: Cost) -> Cost:
+    """Add the bytes of scales and bias; a list of scales without a type leaves them unknown."""
+    extra = _extra(call, form)
+    if any(t.type_name == LIST for t in extra):
+        return replace(found, read_bytes=None, unknown=NO_SCALE_TYPE)
+    read = sum(t.distinct_bytes for t in extra) if found.write_bytes != 0 else 0
+    return replace(found, read_bytes=(found.read_bytes or 0) + read)
 
 
 def _grouped(form: _Form) -> Model:
@@ -69,20 +81,21 @@ def _grouped(form: _Form) -> Model:
         a, b = left.dims, right.dims
         ranks = len(a), len(b)
         written = arguments.written_type(call, form.out_type, left)
-        others = (right, *_extra(call, form))
         biased = call.optional(form.bias) is not None
         if ranks == (3, 3):
             out, inner = product(a, b)
-            return price(left, others, out, inner * left.dtype.packed, biased, written=written)
+            found = price(left, (right,), out, inner * left.dtype.packed, biased, written=written)
+            return _with_scales(call, form, found)
         if not {*ranks} <= {2, 3} or a[-1] != b[-2]:
             raise ShapeError(f"{list(a)} and {list(b)} do not multiply by groups")
         groups = call.tensor(form.ends or 0).elements if ranks == (2, 2) else 1
         if groups == 0:
             raise ShapeError("no groups")
         out, inner = (groups, a[-2], b[-1]), a[-1] * left.dtype.packed
-        cost = price(left, others, out, inner, biased, written=written)
+        cost = price(left, (right,), out, inner, biased, written=written)
         # With K split, each group's product contracts its own part: the parts add up to K once.
-        return replace(cost, flops=2 * math.prod(out) // groups * inner)
+        cost = replace(cost, flops=2 * math.prod(out) // groups * inner)
+        return _with_scales(call, form, cost)
 
     return model
 

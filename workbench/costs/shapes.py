@@ -15,6 +15,8 @@ import msgspec
 MAX_TEXT_CHARS = 1_000_000
 MAX_DIMS = 64
 MAX_EXTENT = 2**62
+LIST = "TensorList"
+"""What profilers write as the type of a list of tensors, whatever these are."""
 
 
 class ShapeError(ValueError):
@@ -94,6 +96,7 @@ SCALAR_TYPES = {
     45: "c10::Float4_e2m1fn_x2",
 }
 """Codes of a `dtype=` argument in the concrete inputs (torch `c10/core/ScalarType.h`)."""
+_CODES = {str(code): DTYPES[name] for code, name in SCALAR_TYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,7 @@ class Call:
 
     def text(self, position: int) -> str | None:
         """Return the recorded text of an argument; None when it was not recorded."""
-        if self.concrete is None or position >= len(self.concrete):
+        if self.concrete is None or not 0 <= position < len(self.concrete):
             return None
         return self.concrete[position]
 
@@ -203,6 +206,11 @@ def broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
             raise ShapeError(f"{list(left)} and {list(right)} do not broadcast")
         out.append(b if a == 1 else a)
     return tuple(out)
+
+
+def coded(text: str | None) -> DType | None:
+    """Return the type that the text of a `dtype=` argument names; None when it names none."""
+    return _CODES.get(text or "")
 
 
 def label(call: Call) -> str:

@@ -53,7 +53,7 @@ fft_rfft2 fft_rfftn flatten_dense_tensors fliplr flipud float_power frobenius_no
 gather_backward greater greater_ greater_equal greater_equal_ group_norm hstack
 index_select_backward instance_norm is_nonzero isclose isfinite isreal item kl_div l1_loss
 layer_norm less less_ less_equal less_equal_ linalg_matrix_norm linalg_norm log_sigmoid
-log_softmax logsumexp masked_select_backward max_pool1d max_pool2d max_pool3d multiply multiply_
+log_softmax logsumexp masked_select_backward max_pool2d max_pool3d multiply multiply_
 negative negative_ new_full new_ones new_zeros nll_loss nll_loss2d nll_loss_nd not_equal
 not_equal_ nuclear_norm one_hot ones ones_like pad pad_sequence pairwise_distance pin_memory prelu
 rand rand_like randint randint_like randn randn_like relu6 relu6_ rms_norm row_stack scalar_tensor
