@@ -50,6 +50,17 @@ def test_what_does_its_work_itself_counts_and_not_what_it_calls():
     assert costs.operators(trace).select("op", "flops").rows() == [(0, 1024)]
 
 
+@pytest.mark.parametrize(
+    ("name", "is_view"),
+    [("autograd::engine::evaluate_function: MulBackward0", True), ("MulBackward0", True),
+     ("torch::autograd::AccumulateGrad", True), ("CompiledFunctionBackward", False),
+     ("MyFunctionBackward", False), ("torch::autograd::CppNode<Lookup>", False)],
+)  # fmt: skip
+def test_nodes_of_autograd_leave_the_work_to_what_they_call(name, is_view):
+    trace = trace_of([op_row(0, name, None, 0, [[4]], ["float"])])
+    assert costs.operators(trace)["model"].to_list() == (["view"] if is_view else [])
+
+
 def test_conventions_are_choices_of_parts():
     # addmm 4x8 @ 8x16 with a bias: 1024 and 64 adds. Causal attention 1x1x4x8 on itself: scores
     # and values of 8 of 16 pairs, 2*8*(8+8) = 256, and 256 more that the mask drops.

@@ -163,6 +163,8 @@ def test_keys_and_values_into_their_caches():
         ((X, X, X, NO), ("", "", "", "32"), 256, 128),
         # a bias comes last: the first is input and output in one
         ((X, f32(8), NO), ("", "", "32"), 160, 128),
+        # a slice of 32 out of 96, and its copy: 32 elements of the first are read
+        ((f32(96), X, NO), ("", "", "32"), 128, 128),
         # a reduction over 8: 4 results
         ((X, f32(4), NO, NO), ("", "", "4", "8"), 128, 16),
     ],

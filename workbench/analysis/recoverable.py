@@ -53,16 +53,16 @@ def recoverable(
     device's busy time. It is a bound, not a promise: no kernel reaches its roof, time that runs
     beside other work does not shorten the step, and calls of a few microseconds are held up by
     latency that a roof does not know. Rows without a roof have null and the reason, and come last.
-    `by` and `convention` are those of `roofline`; grouped, `roof_ns` and the time above it are of
-    the work that has a roof.
+    `by` and `convention` are those of `roofline`; of a group, both are sums over its operators and
+    shapes that have a roof, so one that lies above its roof takes nothing from the others.
     """
     options: dict[str, Any] = {"by": by, "convention": convention, "within": within}
     options |= {"ceilings": ceilings, "hardware": hardware, "rank": rank, "device": device}
     frame = rooflines.roofline(source, window=window, step=step, **options)
-    held = "time_ns" if by == "operator" else "held_ns"
-    spare = (pl.col(held) - pl.col("roof_ns")).clip(lower_bound=0)
     busy = pl.col("time_ns") / pl.col("share_of_device_time")
-    ranked = frame.with_columns(recoverable_ns=spare, recoverable_share=spare / busy)
+    ranked = frame.with_columns(
+        recoverable_ns="above_roof_ns", recoverable_share=pl.col("above_roof_ns") / busy
+    )
     wanted = list(SCHEMA)
     if by != "operator":
         wanted = ["group" if n == "operator" else n for n in wanted if n not in {"shapes", "bound"}]

@@ -48,6 +48,7 @@ COLUMNS: dict[str, pl.DataType] = {
     "memory_bytes_per_s": pl.Float64(),
     "bound": pl.String(),
     "roof_ns": pl.Int64(),
+    "above_roof_ns": pl.Int64(),
     "attainable_flops_per_s": pl.Float64(),
     "ratio_to_roof": pl.Float64(),
     "ratio_to_memory_roof": pl.Float64(),
@@ -85,6 +86,7 @@ GROUPED: dict[str, pl.DataType] = {
     "memory_bytes_per_s": pl.Float64(),
     "held_ns": pl.Int64(),
     "roof_ns": pl.Int64(),
+    "above_roof_ns": pl.Int64(),
     "ratio_to_roof": pl.Float64(),
     "roof_source": pl.String(),
     "reason": pl.String(),
@@ -158,6 +160,9 @@ def _device(chosen: Selection, roofs: Roofs | str, convention: str, by: str) -> 
         device=pl.lit(chosen.device, pl.Int32),
         roof_ns=(pl.col("roof_ns") * pl.max_horizontal("calls", 1)).round(),
     )
+    held = held.with_columns(
+        above_roof_ns=(pl.col("time_ns") - pl.col("roof_ns")).clip(lower_bound=0)
+    )
     device_ns = work.union_ns(ran)
     if not key:
         return _shared(held, device_ns).select(pl.col(n).cast(t) for n, t in COLUMNS.items())
@@ -228,7 +233,7 @@ def _grouped(held: pl.DataFrame, key: str) -> pl.DataFrame:
     longest = pl.col("kind", "precision", "unit", "peak_flops_per_s").sort_by("time_ns").last()
     summed = held.group_by("rank", "device", pl.col(key).cast(pl.String).alias("group")).agg(
         longest,
-        pl.col("calls", "activities", "time_ns", "roof_ns").sum(),
+        pl.col("calls", "activities", "time_ns", "roof_ns", "above_roof_ns").sum(),
         pl.col("memory_bytes_per_s", "roof_source").first(),
         pl.col("reason").sort_by("time_ns").last(),
         flops=_summed("flops"),
@@ -243,6 +248,7 @@ def _grouped(held: pl.DataFrame, key: str) -> pl.DataFrame:
         flops=_known("flops", "computing_s"),
         bytes=_known("bytes", "moving_s"),
         roof_ns=_known("roof_ns", "held_ns"),
+        above_roof_ns=_known("above_roof_ns", "held_ns"),
         flops_per_byte=pl.col("both_flops") / pl.when(pl.col("both_bytes") > 0).then("both_bytes"),
         achieved_flops_per_s=pl.col("flops")
         / pl.when(pl.col("computing_s") > 0).then("computing_s"),

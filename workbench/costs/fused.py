@@ -2,7 +2,8 @@
 
 The recording has the pointer arguments (inputs, then outputs; one that is both comes first) and,
 last, the numbers of iterations. What the kernel computes is only in its source: FLOPs are not
-known. Of an argument that it uses in part (a slice) all elements count.
+known. An argument larger than the iterations is used in part (a slice): it counts with as many
+elements as there are iterations, the least that fits a kernel that uses each of them once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from workbench.costs.shapes import ShapeError
 
 if TYPE_CHECKING:
     from workbench.costs.cost import Model
-    from workbench.costs.shapes import Call, Tensor
+    from workbench.costs.shapes import Call
 
 
 def _fused(call: Call) -> Cost:
@@ -28,22 +29,22 @@ def _fused(call: Call) -> Cost:
     given = operands.tensors(call, range(len(call.tensors)))
     if not given:
         raise ShapeError("no argument is a recorded tensor")
-    total = operands.read_bytes(given)
-    last = given[-1]
-    if len(given) > 1 and _is_output(call, last):
-        read, written = total - last.distinct_bytes, last.distinct_bytes
+    iterations = _iterations(call)
+    used = [min(t.distinct_elements, iterations[-1]) * t.dtype.bytes for t in given]
+    if len(given) > 1 and given[-1].elements in iterations:
+        read, written = sum(used[:-1]), used[-1]
     else:
-        read, written = total, given[0].distinct_bytes
+        read, written = sum(used), used[0]
     return Cost(None, read, written, given[0].dtype.precision, "vector", "fused")
 
 
-def _is_output(call: Call, last: Tensor) -> bool:
+def _iterations(call: Call) -> list[int]:
+    """Return the iterations of the outermost loop, of it and the next, … of all together."""
     counts = [operands.integers(call, i) for i in range(len(call.tensors))]
     numbers = [c[0] for c in counts if c]
     if not numbers:
         raise ShapeError("the number of iterations was not recorded")
-    sizes = {math.prod(numbers[:i]) for i in range(1, len(numbers) + 1)}
-    return last.elements in sizes
+    return [math.prod(numbers[:i]) for i in range(1, len(numbers) + 1)]
 
 
 PREFIXES: dict[str, Model] = dict.fromkeys(

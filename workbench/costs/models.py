@@ -124,7 +124,8 @@ def prices(trace: Trace, among: pl.Series | None = None) -> pl.DataFrame:
     """
     ops = evidence.completed(trace, trace.ops if among is None else trace.ops[among])
     names = ops["name"].unique().cast(pl.String).drop_nulls().to_list()
-    known = [n for n in names if n not in views.NAMES and model_of(n) is not None]
+    at_rest = [n for n in names if views.is_one(n)]
+    known = [n for n in names if not views.is_one(n) and model_of(n) is not None]
     kept = ops.filter(pl.col("name").is_in(known)).select("id", *_CALL)
     kept = _with_partners(kept, trace.ops)
     keys = kept.select(_KEY).unique(maintain_order=True)
@@ -136,7 +137,7 @@ def prices(trace: Trace, among: pl.Series | None = None) -> pl.DataFrame:
     # A wrapper that launched kernels itself did the work.
     worked = worked.with_columns(pl.col("wraps") & ~launched)
     # A view that did is none: its work is not known.
-    resting = _views(ops, [n for n in names if n in views.NAMES]).filter(~launched)
+    resting = _views(ops, at_rest).filter(~launched)
     return pl.concat([worked, resting]).sort("op")
 
 

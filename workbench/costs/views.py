@@ -3,12 +3,13 @@
 Views share the storage of their argument (torch documentation, "Tensor Views"); metadata operators
 read or set a description; allocation fills nothing; composites are written in other operators
 (`CompositeImplicitAutograd` in torch's `native_functions.yaml`, or a factory that calls `fill_`),
-which are recorded and carry the work. A copy that `reshape` or `to` needs is that of the `copy_`
-inside it.
+and nodes of autograd's graph call operators, which are recorded and carry the work. A copy that
+`reshape` or `to` needs is that of the `copy_` inside it.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from workbench.costs.cost import Cost
@@ -66,7 +67,18 @@ _OTHERS = ("detach", "detach_", "_C::weak_ref_tensor")
 NAMES = frozenset(
     f"aten::{name}" for text in (VIEWS, METADATA, ALLOCATION, COMPOSITES) for name in text.split()
 ).union(_OTHERS)
+_NODES = re.compile(
+    r"autograd::engine::evaluate_function: .*"
+    r"|(torch::autograd::)?(\w+Backward\d+|AccumulateGrad|CopySlices|CopyBackwards)"
+)
+"""Nodes of autograd's graph, which call operators; one without a number (of a compiled function, of
+a Python function) may hold kernels of its own."""
 COST = Cost(0, 0, 0, "unknown", "memory", "view")
+
+
+def is_one(name: str) -> bool:
+    """Say whether an operator of this name moves and computes nothing itself."""
+    return name in NAMES or _NODES.fullmatch(name) is not None
 
 
 def _nothing(_: Call) -> Cost:
