@@ -109,6 +109,8 @@ def from_json(path: Path) -> Hardware:
     """Return the part of a JSON file; its form stands at `workbench.costs.hardware.given`."""
     try:
         found = msgspec.json.decode(_text(path), type=_Given)
+        for name in found.peaks.keys() - _PEAKS.keys():
+            raise ValueError(f"{name!r} is no peak; those are {', '.join(_PEAKS)}")
         row = {
             "part": found.name or path.stem,
             "memory_gb_per_s": str(found.memory.gb_per_s),
@@ -150,7 +152,7 @@ def _part(row: dict[str, str]) -> Hardware:
         capability=row.get("capability") or None,
         peaks_flops_per_s=_peaks(row),
         memory_bytes=_number(row, "memory_gib", GIB),
-        memory_bytes_per_s=_number(row, "memory_gb_per_s", GIGA),
+        memory_bytes_per_s=_rate(row, "memory_gb_per_s", GIGA),
         cache_bytes=_number(row, "l2_mib", MIB),
         last_cache_bytes=_number(row, "llc_mib", MIB),
         multiprocessors=_count(row, "multiprocessors"),
@@ -197,7 +199,7 @@ def _names(row: dict[str, str], column: str) -> tuple[str, ...]:
 
 
 def _peaks(row: dict[str, str]) -> dict[tuple[str, str], float]:
-    found = {key: _number(row, column, TERA) for column, key in _PEAKS.items()}
+    found = {key: _rate(row, column, TERA) for column, key in _PEAKS.items()}
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -213,6 +215,13 @@ def _number(row: dict[str, str], column: str, factor: int = 1) -> float | None:
     value = float(text) * factor
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{column} is {text}")
+    return value
+
+
+def _rate(row: dict[str, str], column: str, factor: int) -> float | None:
+    value = _number(row, column, factor)
+    if value == 0:
+        raise ValueError(f"{column} is 0; leave empty what is not known")
     return value
 
 
