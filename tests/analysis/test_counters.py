@@ -16,6 +16,7 @@ from workbench.analysis.counter_roofline import counter_roofline
 from workbench.analysis.counters import counters, matches
 from workbench.analysis.launch_match import function
 from workbench.costs import counted
+from workbench.costs.hardware import given
 from workbench.errors import UsageError
 
 NAME = "void gemm<float, 4>(float const*, int)"
@@ -348,3 +349,29 @@ def test_published_figures_of_kernels_follow_from_their_own_counts(corpus, tmp_p
         if abs(found[name]["flops_per_byte"] / k["arithmetic_intensity"] - 1) > 0.05
     }
     assert off == {"vector_add_f16", "reduce_sum_f16", "kv_cache_append", "kv_cache_read"}
+
+
+def memory_of(trace, **options):
+    found = counter_roofline(trace, **options)
+    return found.filter(pl.col("level") == "memory").row(0, named=True)
+
+
+def test_a_slice_has_its_share_of_the_data_sheet(tmp_path):
+    name = {"device__attribute_display_name": "NVIDIA A100-SXM4-40GB MIG 3g.20gb"}
+    memory = memory_of(counts(tmp_path, [("k", AGREES | name)]))
+    assert memory["peak_flops_per_s"] == pytest.approx(19.5e12 * 3 / 7)
+    assert memory["level_bytes_per_s"] == 777.5e9
+
+
+def test_a_part_that_is_named_stands_before_the_benchmark(tmp_path):
+    trace = amd(tmp_path, VALU | TIMES, benchmark={"HBMBw": 1, "FP32Flops": 2})
+    # one of the two dies of an MI250X: half of 3,277 GB/s
+    memory = memory_of(trace, hardware=given("MI250X"))
+    assert memory["level_bytes_per_s"] == 1638.5e9
+    assert memory["roof_source"].startswith("data sheet: MI250X")
+
+
+@pytest.mark.parametrize("speed", [0, -1, 1e300])
+def test_a_benchmark_of_nothing_is_none(tmp_path, speed):
+    trace = amd(tmp_path, VALU | TIMES, benchmark={"HBMBw": speed, "FP32Flops": 2})
+    assert memory_of(trace)["level_bytes_per_s"] is None

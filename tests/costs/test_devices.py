@@ -160,3 +160,8 @@ def test_devices_of_the_corpus(corpus, file, part):
     first = wb.open(corpus / "traces" / file, cache=False).ranks[0].meta.devices[0]
     found = match(first)
     assert (found.part.part if found else None) == part
+
+
+@pytest.mark.parametrize("profile", ["0g.5gb", "9g.5gb", "8c.3g.20gb"])
+def test_a_slice_that_no_part_has_is_of_none(profile):
+    assert devices.match(Device(0, f"NVIDIA A100-SXM4-40GB MIG {profile}")) is None

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from workbench import resources
-from workbench.costs import hardware as sheets
+from workbench.costs import devices as parts
+from workbench.costs import roofs as sheets
 from workbench.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from workbench.costs.devices import Matched
     from workbench.costs.hardware import Hardware
     from workbench.trace.core import Device, Trace
 
@@ -215,26 +217,30 @@ class Ceiling:
 def ceiling(devices: Sequence[Device], hardware: Hardware | None) -> Ceiling | str:
     """Return the roofs that hold for a device, or why there are none.
 
-    What the tool's own benchmark reached comes first; then the data sheet that the caller names,
-    then that of the first device name that has one.
+    The data sheet that the caller names comes first; then what the tool's own benchmark reached,
+    then the data sheet of the first device that has one (`workbench.costs.devices`).
     """
+    known = [d for d in devices if parts.match(d) is not None]
+    if hardware is not None:
+        return _sheet(parts.named(hardware, next(iter(known), None)))
     for device in devices:
         if found := _benchmark(device):
             return found
-    parts = [hardware, *(sheets.lookup(d.name) for d in devices)]
-    part = next((p for p in parts if p is not None), None)
-    if part is None:
-        name = next((d.name for d in devices if d.name), None)
-        return sheets.unknown(name)
-    speed = part.memory_bytes_per_s
-    levels = {} if speed is None else {"memory": speed}
-    return Ceiling(f"data sheet: {part.part}", part.peak, levels)
+    if known and (matched := parts.match(known[0])) is not None:
+        return _sheet(matched)
+    return parts.unknown(next((d for d in devices if d.name), None))
+
+
+def _sheet(matched: Matched) -> Ceiling:
+    found = sheets.from_match(matched)
+    levels = {"memory": found.memory.bytes_per_s} if found.memory else {}
+    return Ceiling(found.source, found.peak, levels)
 
 
 def _benchmark(device: Device) -> Ceiling | None:
     known, about = table(), device.properties
-    speeds = {known.speeds[n]: _number(about[n]) for n in known.speeds if n in about}
-    peaks = {known.peaks[n]: _number(about[n]) for n in known.peaks if n in about}
+    speeds = {level: rate for n, level in known.speeds.items() if (rate := _rate(about.get(n)))}
+    peaks = {kind: rate for n, kind in known.peaks.items() if (rate := _rate(about.get(n)))}
     if not speeds:
         return None
     return Ceiling(
@@ -244,5 +250,10 @@ def _benchmark(device: Device) -> Ceiling | None:
     )
 
 
-def _number(value: object) -> float:
-    return float(str(value)) * GIGA
+def _rate(value: object) -> float | None:
+    """Return what a benchmark reached; none for nothing, and for a rate that no device has."""
+    return value * GIGA if isinstance(value, int | float) and 0 < value < _MOST else None
+
+
+_MOST = 1e9
+"""GB/s or GFLOP/s: an exabyte, or an exaflop, a second."""

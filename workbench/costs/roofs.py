@@ -57,22 +57,28 @@ def choose(
 
     Measured roofs come first, when they are of a device of that name; a processor's recording does
     not name it, so measured roofs of a processor are taken at the caller's word. Then the data
-    sheet that the caller names, then the one of the recorded device (see `devices.match`).
+    sheet that the caller names (see `devices.named`), then the one of the recorded device (see
+    `devices.match`).
     """
     found = next((d for d in meta.devices if d.index == device), None)
     name = found.name if found else None
     if ceilings is not None and _fits(ceilings, name, is_host=device is None):
         return from_ceilings(ceilings)
     if hardware is not None:
-        return from_hardware(hardware)
+        return from_match(devices.named(hardware, found))
     if device is None:
         return "no data sheet for processors; measure this one's roofs (workbench ceilings)"
     matched = None if found is None else devices.match(found)
     if matched is not None:
-        return replace(from_hardware(matched.hardware), source=_sheet(matched))
+        return from_match(matched)
     if ceilings is None:
         return devices.unknown(found)
     return f"{devices.unknown(found)}; the measured roofs are of {ceilings.device!r}"
+
+
+def from_match(matched: Matched) -> Roofs:
+    """Return the data-sheet roofs of a device's share of a part."""
+    return replace(from_hardware(matched.hardware), source=_sheet(matched))
 
 
 def _sheet(matched: Matched) -> str:
