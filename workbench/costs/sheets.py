@@ -109,8 +109,7 @@ def from_json(path: Path) -> Hardware:
     """Return the part of a JSON file; its form stands at `workbench.costs.hardware.given`."""
     try:
         found = msgspec.json.decode(_text(path), type=_Given)
-        for name in found.peaks.keys() - _PEAKS.keys():
-            raise ValueError(f"{name!r} is no peak; those are {', '.join(_PEAKS)}")
+        _check(found.peaks)
         row = {
             "part": found.name or path.stem,
             "memory_gb_per_s": str(found.memory.gb_per_s),
@@ -120,6 +119,11 @@ def from_json(path: Path) -> Hardware:
         return _part(row | {n: str(v) for n, v in found.peaks.items()})
     except (msgspec.DecodeError, ValueError) as error:
         raise _bad(path, error) from error
+
+
+def _check(peaks: Mapping[str, float]) -> None:
+    for name in peaks.keys() - _PEAKS.keys():
+        raise ValueError(f"{name!r} is no peak; those are {', '.join(_PEAKS)}")
 
 
 def _text(path: Path) -> str:
