@@ -252,3 +252,12 @@ def test_the_real_measurement_of_this_processor(cache):
     assert {v.precision for v in found.attention} == {"fp32", "bf16"}
     assert {v.pattern for v in found.memory} == {"copy", "triad", "read", "write", "update"}
     assert c.cached("cpu") == found
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, 5e-324])
+def test_rates_that_no_device_has_are_no_roofs(rate):
+    compute = (c.Compute("fp32", rate, 0.1, 512, "nn", 7),)
+    memory = (c.Memory("copy", 10**6, rate, 0.1, 7),)
+    roofs = from_ceilings(measured(compute=compute, memory=memory))
+    assert roofs.peak("fp32", "matrix") is None
+    assert roofs.levels == ()

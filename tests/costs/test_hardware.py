@@ -96,6 +96,7 @@ def test_roofs_of_a_data_sheet_have_main_memory_alone():
         ("part,memory_gb_per_s\nX,inf\n", "memory_gb_per_s is inf"),
         ("part,memory_gb_per_s\nX,-1\n", "memory_gb_per_s is -1"),
         ("part,memory_gb_per_s\nX,0\n", "memory_gb_per_s is 0"),
+        ("part,memory_gb_per_s\nX,1e-9\n", "memory_gb_per_s is 1e-9"),
         ("part,bf16_matrix_tflops\nX,0\n", "bf16_matrix_tflops is 0"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from workbench.costs import devices
 from workbench.costs import hardware as sheets
 from workbench.costs.precision import AMBIGUOUS
+from workbench.costs.sheets import LEAST_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +118,8 @@ def from_ceilings(measured: Ceilings) -> Roofs:
     reached += [(a.precision, a.flops_per_s) for a in measured.attention]
     best: dict[str, float] = {}
     for precision, flops_per_s in reached:
-        best[precision] = max(flops_per_s, best.get(precision, 0.0))
+        if flops_per_s >= LEAST_RATE:
+            best[precision] = max(flops_per_s, best.get(precision, 0.0))
 
     def peak(precision: str, unit: str) -> float | None:
         # 16 bits are computed in fp32 on the ordinary units.
@@ -134,7 +136,7 @@ def _levels(measured: Ceilings) -> tuple[Level, ...]:
     for name, above, upto in reversed(_bounds(measured)):
         within = [m.bytes_per_s for m in measured.memory if above < m.working_set_bytes <= upto]
         best = max([best, *within])
-        if best:
+        if best >= LEAST_RATE:
             levels.append(Level(name, best, upto if levels else None))
     return tuple(reversed(levels))
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 GIGA, TERA, GIB, MIB = 10**9, 10**12, 2**30, 2**20
 MAX_FILE_BYTES = 10**6
+LEAST_RATE = 10**6
+"""FLOPs or bytes a second, below which a roof is damage; times at it would have no end."""
 _RUNS_AS = {
     # Without tensor cores for it, a product runs on the ordinary units.
     ("fp32", "matrix"): ("fp32", "vector"),
@@ -224,8 +226,8 @@ def _number(row: dict[str, str], column: str, factor: int = 1) -> float | None:
 
 def _rate(row: dict[str, str], column: str, factor: int) -> float | None:
     value = _number(row, column, factor)
-    if value == 0:
-        raise ValueError(f"{column} is 0; leave empty what is not known")
+    if value is not None and value < LEAST_RATE:
+        raise ValueError(f"{column} is {row[column]}; leave empty what is not known")
     return value
 
 
