@@ -8,7 +8,7 @@ from costs.made import op_row, trace_of
 
 import workbench as wb
 from workbench import show
-from workbench.analysis.mfu import SCHEMA, SHARED, UNLINKED, UNPRICED, mfu
+from workbench.analysis.mfu import NONE_SHARED, SCHEMA, SHARED, UNLINKED, UNPRICED, mfu
 from workbench.analysis.step_times import NONE_WHOLE
 from workbench.costs import hardware
 from workbench.costs.ceilings import VERSION, Ceilings, Compute
@@ -173,6 +173,17 @@ def test_all_is_null_when_one_device_is_not_known():
     whole = mfu(job).row(2, named=True)
     assert (whole["mfu"], whole["model_flops"]) == (None, 960e12)
     assert "no data sheet for 'Board 7'" in whole["reason"]
+
+
+def test_ranks_without_a_step_in_common_have_no_figure_together():
+    late = made(rank=1)
+    steps = late.steps.with_columns(pl.col("step") + 10)
+    activities = late.activities.with_columns(pl.col("step") + 10)
+    tables = {**late.tables, "steps": steps, "activities": activities}
+    frame = mfu(Job((made(rank=0), dataclasses.replace(late, tables=tables))))
+    whole = frame.row(2, named=True)
+    assert (whole["steps"], whole["step_ns"], whole["mfu"]) == (0, None, None)
+    assert whole["reason"].startswith(NONE_SHARED)
 
 
 def test_one_of_several_devices_of_a_rank_has_no_tokens_of_its_own():

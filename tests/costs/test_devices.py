@@ -81,6 +81,8 @@ def test_a_bare_name_is_told_by_properties():
     reason = devices.unknown(Device(0, "NVIDIA H100"))
     assert reason.startswith("no data sheet for 'NVIDIA H100'; closest: H100-SXM-80GB, H100-")
     assert reason.endswith(", and no recorded property tells which")
+    reason = devices.unknown(Device(0, "AMD Instinct MI300X OAM"))
+    assert reason.endswith("closest: MI300X, and no recorded property confirms it")
 
 
 def test_a_form_in_the_name_leaves_the_other_forms_out():
