@@ -55,6 +55,7 @@ def test_a_raw_page_is_launches_in_order_with_their_counters_in_base_units(tmp_p
     [
         ("byte", 1, "byte"),
         ("Gbyte/second", 1e9, "byte/s"),
+        ("Pbyte", 1e15, "byte"),
         ("msecond", 1e6, "ns"),
         ("us", 1e3, "ns"),
         ("Ghz", 1e9, "hz"),
@@ -247,3 +248,13 @@ def test_a_summary_over_launches_is_no_list_of_them(tmp_path):
     path = made.write(tmp_path, "\n".join([made.quoted(header), made.quoted(row)]) + "\n")
     with pytest.raises(InputError, match="summary over launches"):
         wb.open(path)
+
+
+def test_a_page_that_a_spreadsheet_or_pandas_saved_again(tmp_path):
+    page = made.raw([("k", {made.READ: "3"})])
+    lines = enumerate(page.splitlines())
+    numbered = "\n".join(f"{number - 1 if number else ''},{line}" for number, line in lines)
+    for text_of in ("\ufeff" + page, page.replace("\n", "\r\n"), numbered + "\n"):
+        trace = wb.open(made.write(tmp_path, text_of))
+        assert values(trace) == {made.READ: 3}
+        assert trace.activities.height == 1

@@ -33,9 +33,9 @@ _ODD = re.compile(r"[+-]?\d[\d.,'\u00a0\u202f ]*")
 _TOOL = re.compile(r"==[A-Z]+==")
 _TIMES = {"nsecond": 1e0, "ns": 1e0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6,
           "second": 1e9, "s": 1e9}  # fmt: skip
-_PREFIX = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_PREFIX = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SCALED = re.compile(
-    r"([KMGT])(byte|hz|inst|sector|request|warp|thread|cycle|block|op)", re.IGNORECASE
+    r"([KMGTP])(byte|hz|inst|sector|request|warp|thread|cycle|block|op)", re.IGNORECASE
 )
 DURATION = ("gpu__time_duration.sum", "gpu__time_duration.avg", "Duration")
 _REGISTERS = ("launch__registers_per_thread", "Registers Per Thread")
@@ -115,7 +115,7 @@ class Page:
         """Take a row of a raw page: one launch with all its counters."""
         launch = self._launch(row)
         for name, cell in row.items():
-            if name not in _IDENTITY:
+            if name and name not in _IDENTITY:
                 self._value(launch, name, self.units.get(name, ""), "raw page", cell)
         if row.get(_DEVICE_NAME):
             self._device(row, row[_DEVICE_NAME])
