@@ -96,6 +96,22 @@ def test_fp32_may_be_tf32_and_only_kernels_tell():
     assert (fp32["precision"], fp32["peak_flops_per_s"]) == ("fp32", 67e12)
 
 
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        ("Cijk_Ailk_Bljk_SB_MT128x128x16_MI32x32x2", "fp32"),
+        ("Cijk_Alik_Bljk_S_B_Bias_HA_S_SAV_UserArgs_MT64x64x32", "fp32"),
+        ("Cijk_Alik_Bjlk_S_MX_B_Bias_AS_SAV_UserArgs_MT192x16x64_MI16x16x1", "tf32"),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8", "fp32"),
+        ("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x16", "tf32"),
+        ("cutlass_80_tensorop_s1688gemm_128x256_16x3_nn_align4", "tf32"),
+    ],
+)
+def test_what_names_of_kernels_say_of_32_bits(name, precision):
+    device = "AMD Instinct MI300X" if name.startswith("Cijk") else H100
+    assert only(mfu(made(types=F2, names=name, device=device)))["precision"] == precision
+
+
 def test_two_precisions_are_held_each_at_its_own_peak():
     # 480 TFLOP in bf16 and 480 in fp32 a step of 100 s: 480 / 989.4 + 480 / 67 = 7.65 s at peak
     ops = [op_row(0, "aten::mm", dims=BIG, types=BF2), op_row(1, "aten::mm", dims=BIG, types=F2)]
