@@ -170,8 +170,8 @@ def _by_properties(device: Device, fits: list[Hardware]) -> Matched | str:
     if not ((units and memory) or device.name):
         return hardware.unknown(None)
     if not (units and memory):
-        told = "tells which" if len(fits) > 1 else "confirms it"
-        return f"{name}; closest: {_list(fits)}, and no recorded property {told}"
+        does = "tells which" if len(fits) > 1 else "confirms it"
+        return f"{name}; closest: {_list(fits)}, and no recorded property {does}"
     seen = f"{units:g} multiprocessors and {memory / GIB:.1f} GiB"
     told = [p for p in fits if _could_be(p, device, units)]
     near = max((_memory_ratio(p, memory) for p in told), default=0.0) - NEAR_MEMORY
