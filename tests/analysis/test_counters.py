@@ -417,3 +417,14 @@ def test_counts_beyond_all_measure_are_no_reason_to_stop(tmp_path):
     far = AGREES | {made.FFMA: "1e300", made.READ: "1e300"}
     row = only(counters(recording(tmp_path, [[NAME]]), counters=counts(tmp_path, [(NAME, far)])))
     assert row["difference"].startswith("3.0517578125e+295 times")
+
+
+def test_kernels_of_no_operator_are_no_siblings(tmp_path):
+    loose = [tiny.kernel(NAME, at, 4, 0, grid=[4, 1, 1], block=[128, 1, 1]) for at in (0, 10, 20)]
+    trace = wb.open(tiny.write(tmp_path, loose))
+    file = counts(tmp_path, [(NAME, AGREES), (NAME, AGREES)])
+    for by in ("kernel", "operator"):
+        rows = counters(trace, counters=file, by=by)
+        assert rows["launches"].sum() == 2
+        assert rows["reason"].str.contains("no operator is linked to it").all()
+        assert not rows["reason"].str.contains("its operator").any()
