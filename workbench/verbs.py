@@ -148,6 +148,8 @@ def ceilings(
     from workbench.costs import ceilings as measured
     from workbench.costs import run_roofs
 
+    if run is not None:
+        run_roofs.check(run)
     found = measured.ceilings(device, refresh=refresh, full=full)
     if run is not None:
         run_roofs.keep(found, run)

@@ -16,6 +16,7 @@ from workbench.analysis.counter_roofline import counter_roofline
 from workbench.analysis.counters import counters, matches
 from workbench.analysis.launch_match import function
 from workbench.costs import counted
+from workbench.costs.hardware import given
 from workbench.errors import UsageError
 
 NAME = "void gemm<float, 4>(float const*, int)"
@@ -182,8 +183,9 @@ def test_tensor_operations_apart_by_sparsity_count_once(tmp_path):
 
 @pytest.mark.parametrize(("cc", "flops"), [("7.0", 5120), ("8.0", None)])
 def test_instructions_of_tensor_cores_have_a_known_size_on_volta_alone(tmp_path, cc, flops):
-    counts_of = {"sm__inst_executed_pipe_tensor.sum": "10"}
-    assert only(counters(counts(tmp_path, [("k", counts_of)], cc=cc)))["fp16_flops"] == flops
+    for unit in ("sm", "smsp"):
+        counts_of = {f"{unit}__inst_executed_pipe_tensor.sum": "10"}
+        assert only(counters(counts(tmp_path, [("k", counts_of)], cc=cc)))["fp16_flops"] == flops
 
 
 def amd(folder, row, arch="gfx90a", **options):
@@ -348,3 +350,81 @@ def test_published_figures_of_kernels_follow_from_their_own_counts(corpus, tmp_p
         if abs(found[name]["flops_per_byte"] / k["arithmetic_intensity"] - 1) > 0.05
     }
     assert off == {"vector_add_f16", "reduce_sum_f16", "kv_cache_append", "kv_cache_read"}
+
+
+def memory_of(trace, **options):
+    found = counter_roofline(trace, **options)
+    return found.filter(pl.col("level") == "memory").row(0, named=True)
+
+
+def test_a_slice_has_its_share_of_the_data_sheet(tmp_path):
+    name = {"device__attribute_display_name": "NVIDIA A100-SXM4-40GB MIG 3g.20gb"}
+    memory = memory_of(counts(tmp_path, [("k", AGREES | name)]))
+    assert memory["peak_flops_per_s"] == pytest.approx(19.5e12 * 3 / 7)
+    assert memory["level_bytes_per_s"] == 777.5e9
+
+
+def test_a_part_that_is_named_stands_before_the_benchmark(tmp_path):
+    trace = amd(tmp_path, VALU | TIMES, benchmark={"HBMBw": 1, "FP32Flops": 2})
+    # one of the two dies of an MI250X: half of 3,277 GB/s
+    memory = memory_of(trace, hardware=given("MI250X"))
+    assert memory["level_bytes_per_s"] == 1638.5e9
+    assert memory["roof_source"].startswith("data sheet: MI250X")
+
+
+@pytest.mark.parametrize("speed", [0, -1, 1e300])
+def test_a_benchmark_of_nothing_is_none(tmp_path, speed):
+    trace = amd(tmp_path, VALU | TIMES, benchmark={"HBMBw": speed, "FP32Flops": 2})
+    assert memory_of(trace)["level_bytes_per_s"] is None
+
+
+def test_cycles_of_a_roofline_chart_are_told_by_the_clock(tmp_path):
+    # its sections collect no cycles: 1.5 GHz x 2 us = 3,000 cycles; 2 fma a cycle = 12,000 FLOPs
+    zero = {f"{n}.per_cycle_elapsed": "0" for n in (made.FADD, made.FMUL)}
+    clock = "smsp__cycles_elapsed.avg.per_second"
+    rates = zero | {f"{made.FFMA}.per_cycle_elapsed": "2", clock: "1.5", made.DURATION: "2"}
+    units = {clock: "cycle/nsecond", made.DURATION: "usecond"}
+    row = only(counters(counts(tmp_path, [("k", rates)], units=units)))
+    assert row["flops"] == 12_000
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sm__ops_path_tensor_src_bf16_dst_fp32.sum.per_cycle_elapsed",
+        "sm__ops_path_tensor_src_bf16_dst_fp32_sparsity_off.sum.per_cycle_elapsed",
+        "sm__ops_path_tensor_op_hmma_src_bf16_dst_fp32_sparsity_off.sum.per_cycle_elapsed",
+    ],
+)
+def test_rates_of_tensor_cores_stand_in_for_totals_too(tmp_path, name):
+    # 1,024 a cycle x 100 cycles
+    rates = {name: "1,024", "sm__cycles_elapsed.max": "100"}
+    row = only(counters(counts(tmp_path, [("k", rates)])))
+    assert (row["bf16_flops"], row["precision"], row["unit"]) == (102_400, "bf16", "matrix")
+
+
+def test_a_total_of_tensor_cores_comes_before_its_rate_and_kinds_of_instruction_add_up(tmp_path):
+    name = "sm__ops_path_tensor_op_{}_src_fp16_dst_fp32_sparsity_off.sum"
+    both = {name.format("hmma"): "100", name.format("utcmma"): "20",
+            f"{name.format('hmma')}.per_cycle_elapsed": "7",
+            "sm__cycles_elapsed.max": "100"}  # fmt: skip
+    assert only(counters(counts(tmp_path, [("k", both)])))["fp16_flops"] == 120
+    whole = both | {"sm__ops_path_tensor_src_fp16_dst_fp32.sum": "130"}
+    assert only(counters(counts(tmp_path, [("k", whole)])))["fp16_flops"] == 130
+
+
+def test_counts_beyond_all_measure_are_no_reason_to_stop(tmp_path):
+    far = AGREES | {made.FFMA: "1e300", made.READ: "1e300"}
+    row = only(counters(recording(tmp_path, [[NAME]]), counters=counts(tmp_path, [(NAME, far)])))
+    assert row["difference"].startswith("3.0517578125e+295 times")
+
+
+def test_kernels_of_no_operator_are_no_siblings(tmp_path):
+    loose = [tiny.kernel(NAME, at, 4, 0, grid=[4, 1, 1], block=[128, 1, 1]) for at in (0, 10, 20)]
+    trace = wb.open(tiny.write(tmp_path, loose))
+    file = counts(tmp_path, [(NAME, AGREES), (NAME, AGREES)])
+    for by in ("kernel", "operator"):
+        rows = counters(trace, counters=file, by=by)
+        assert rows["launches"].sum() == 2
+        assert rows["reason"].str.contains("no operator is linked to it").all()
+        assert not rows["reason"].str.contains("its operator").any()

@@ -8,7 +8,7 @@ from costs.made import op_row, trace_of
 
 import workbench as wb
 from workbench import show
-from workbench.analysis.energy import SCHEMA, energy, integral
+from workbench.analysis.energy import HOLE, SCHEMA, energy, integral
 from workbench.capture import power as telemetry
 from workbench.capture.power import Power
 from workbench.costs.step_work import StepWork
@@ -119,3 +119,13 @@ def test_no_complete_step_and_no_times():
     assert row["reason"].startswith("no complete step")
     untimed = dataclasses.replace(trace_of([]).meta, timed=False)
     assert energy(dataclasses.replace(trace_of([]), meta=untimed)).is_empty()
+
+
+def test_a_pause_in_the_samples_is_no_straight_line():
+    # 0.1 s apart, then nothing for all of the second step
+    paused = sampled((-1, 100), *((n / 10, 100) for n in range(9)), (9, 100))
+    row = part(energy(made(), power=paused), "step")
+    assert (row["joules_per_step"], row["power_samples"], row["reason"]) == (None, 9, HOLE)
+    # before and after the steps it may pause
+    steady = sampled((-50, 100), *((n / 2, 100) for n in range(-1, 18)), (60, 100))
+    assert part(energy(made(), power=steady), "step")["joules_per_step"] == pytest.approx(400)

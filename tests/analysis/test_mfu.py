@@ -8,7 +8,7 @@ from costs.made import op_row, trace_of
 
 import workbench as wb
 from workbench import show
-from workbench.analysis.mfu import SCHEMA, SHARED, UNLINKED, UNPRICED, mfu
+from workbench.analysis.mfu import NONE_SHARED, SCHEMA, SHARED, UNLINKED, UNPRICED, mfu
 from workbench.analysis.step_times import NONE_WHOLE
 from workbench.costs import hardware
 from workbench.costs.ceilings import VERSION, Ceilings, Compute
@@ -96,6 +96,22 @@ def test_fp32_may_be_tf32_and_only_kernels_tell():
     assert (fp32["precision"], fp32["peak_flops_per_s"]) == ("fp32", 67e12)
 
 
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        ("Cijk_Ailk_Bljk_SB_MT128x128x16_MI32x32x2", "fp32"),
+        ("Cijk_Alik_Bljk_S_B_Bias_HA_S_SAV_UserArgs_MT64x64x32", "fp32"),
+        ("Cijk_Alik_Bjlk_S_MX_B_Bias_AS_SAV_UserArgs_MT192x16x64_MI16x16x1", "tf32"),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8", "fp32"),
+        ("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x16", "tf32"),
+        ("cutlass_80_tensorop_s1688gemm_128x256_16x3_nn_align4", "tf32"),
+    ],
+)
+def test_what_names_of_kernels_say_of_32_bits(name, precision):
+    device = "AMD Instinct MI300X" if name.startswith("Cijk") else H100
+    assert only(mfu(made(types=F2, names=name, device=device)))["precision"] == precision
+
+
 def test_two_precisions_are_held_each_at_its_own_peak():
     # 480 TFLOP in bf16 and 480 in fp32 a step of 100 s: 480 / 989.4 + 480 / 67 = 7.65 s at peak
     ops = [op_row(0, "aten::mm", dims=BIG, types=BF2), op_row(1, "aten::mm", dims=BIG, types=F2)]
@@ -173,6 +189,17 @@ def test_all_is_null_when_one_device_is_not_known():
     whole = mfu(job).row(2, named=True)
     assert (whole["mfu"], whole["model_flops"]) == (None, 960e12)
     assert "no data sheet for 'Board 7'" in whole["reason"]
+
+
+def test_ranks_without_a_step_in_common_have_no_figure_together():
+    late = made(rank=1)
+    steps = late.steps.with_columns(pl.col("step") + 10)
+    activities = late.activities.with_columns(pl.col("step") + 10)
+    tables = {**late.tables, "steps": steps, "activities": activities}
+    frame = mfu(Job((made(rank=0), dataclasses.replace(late, tables=tables))))
+    whole = frame.row(2, named=True)
+    assert (whole["steps"], whole["step_ns"], whole["mfu"]) == (0, None, None)
+    assert whole["reason"].startswith(NONE_SHARED)
 
 
 def test_one_of_several_devices_of_a_rank_has_no_tokens_of_its_own():

@@ -89,6 +89,65 @@ def test_a_failing_child_is_one_sentence(cache, monkeypatch):
         c.ceilings("cpu")
 
 
+def test_what_a_library_prints_is_passed_over_and_other_output_is_one_sentence(cache, monkeypatch):
+    said = b"hello from a library\n" + msgspec.json.encode(measured())
+    monkeypatch.setattr(c.subprocess, "run", FakeChild(stdout=said))
+    assert c.ceilings("cpu") == measured()
+    monkeypatch.setattr(c.subprocess, "run", FakeChild(stdout=b"hello\n"))
+    with pytest.raises(CaptureError, match="of this cpu failed: b'hello' came in their place"):
+        c.ceilings("cpu", refresh=True)
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(cache, monkeypatch):
+    (cache / "ceilings").write_text("a file where the folder is to be")
+    monkeypatch.setattr(c.subprocess, "run", FakeChild(stdout=msgspec.json.encode(measured())))
+    with pytest.raises(CaptureError, match="cannot be kept in"):
+        c.ceilings("cpu")
+
+
+class FakeNvml:
+    """Two GPUs of different models."""
+
+    NVMLError = LookupError
+    names = {"0": "NVIDIA T4", "1": "NVIDIA L4", "GPU-bb": "NVIDIA L4"}  # noqa: RUF012
+
+    def handle(self, which):
+        if str(which) not in self.names:
+            raise LookupError
+        return str(which)
+
+    nvmlDeviceGetHandleByIndex = nvmlDeviceGetHandleByUUID = handle
+
+    def nvmlInit(self):
+        pass
+
+    nvmlShutdown = nvmlInit
+
+    def nvmlDeviceGetName(self, handle):
+        return self.names[handle]
+
+    def nvmlSystemGetDriverVersion(self):
+        return "570"
+
+
+@pytest.mark.parametrize(
+    ("visible", "name"),
+    [(None, "NVIDIA T4"), ("1,0", "NVIDIA L4"), ("GPU-bb", "NVIDIA L4"),
+     ("", None), ("-1", None), ("7", None), ("NoDevFiles", None)],
+)  # fmt: skip
+def test_the_gpu_is_the_first_that_this_process_may_use(monkeypatch, visible, name):
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    if name is None:
+        assert identity("auto").kind == "cpu"
+        with pytest.raises(UsageError, match="no NVIDIA GPU that this process can use"):
+            identity("cuda")
+    else:
+        assert (identity("auto").kind, identity("cuda").device) == ("cuda", name)
+
+
 def test_a_slow_child_is_stopped(cache, monkeypatch):
     def slow(command, timeout, **_):
         raise subprocess.TimeoutExpired(command, timeout)
@@ -167,6 +226,10 @@ def test_repeats_that_differ_are_said_to_be_of_a_busy_machine():
     assert crowded.is_noisy
     assert "on 55% of the processors" in c.about(crowded)["noisy"]
     assert not measured(compute=(), memory=()).is_noisy
+    # processors that others use do not slow a GPU
+    gpu = measured(kind="cuda", others_share=0.55)
+    assert not gpu.is_noisy
+    assert c.about(gpu)["noisy"] is None
 
 
 def test_measured_peaks_by_precision():
@@ -189,3 +252,12 @@ def test_the_real_measurement_of_this_processor(cache):
     assert {v.precision for v in found.attention} == {"fp32", "bf16"}
     assert {v.pattern for v in found.memory} == {"copy", "triad", "read", "write", "update"}
     assert c.cached("cpu") == found
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, 5e-324])
+def test_rates_that_no_device_has_are_no_roofs(rate):
+    compute = (c.Compute("fp32", rate, 0.1, 512, "nn", 7),)
+    memory = (c.Memory("copy", 10**6, rate, 0.1, 7),)
+    roofs = from_ceilings(measured(compute=compute, memory=memory))
+    assert roofs.peak("fp32", "matrix") is None
+    assert roofs.levels == ()

@@ -81,6 +81,8 @@ def test_a_bare_name_is_told_by_properties():
     reason = devices.unknown(Device(0, "NVIDIA H100"))
     assert reason.startswith("no data sheet for 'NVIDIA H100'; closest: H100-SXM-80GB, H100-")
     assert reason.endswith(", and no recorded property tells which")
+    reason = devices.unknown(Device(0, "AMD Instinct MI300X OAM"))
+    assert reason.endswith("closest: MI300X, and no recorded property confirms it")
 
 
 def test_a_form_in_the_name_leaves_the_other_forms_out():
@@ -160,3 +162,8 @@ def test_devices_of_the_corpus(corpus, file, part):
     first = wb.open(corpus / "traces" / file, cache=False).ranks[0].meta.devices[0]
     found = match(first)
     assert (found.part.part if found else None) == part
+
+
+@pytest.mark.parametrize("profile", ["0g.5gb", "9g.5gb", "8c.3g.20gb"])
+def test_a_slice_that_no_part_has_is_of_none(profile):
+    assert devices.match(Device(0, f"NVIDIA A100-SXM4-40GB MIG {profile}")) is None

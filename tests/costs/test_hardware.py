@@ -95,6 +95,9 @@ def test_roofs_of_a_data_sheet_have_main_memory_alone():
         ("part,memory_gb_per_s\nX,fast\n", "fast"),
         ("part,memory_gb_per_s\nX,inf\n", "memory_gb_per_s is inf"),
         ("part,memory_gb_per_s\nX,-1\n", "memory_gb_per_s is -1"),
+        ("part,memory_gb_per_s\nX,0\n", "memory_gb_per_s is 0"),
+        ("part,memory_gb_per_s\nX,1e-9\n", "memory_gb_per_s is 1e-9"),
+        ("part,bf16_matrix_tflops\nX,0\n", "bf16_matrix_tflops is 0"),
     ],
 )
 def test_a_broken_table_says_so(tmp_path, text, reason):
@@ -142,6 +145,8 @@ def test_a_part_is_given_by_json(tmp_path):
     for broken in (
         '{"peaks": {"fp8": 1}, "memory": {"gb_per_s": 2}}',
         '{"peaks": {"fp8_matrix_tflops": 0}, "memory": {"gb_per_s": 2}}',
+        '{"peaks": {"memory_gb_per_s": 5}, "memory": {"gb_per_s": 2}}',
+        '{"peaks": {"part": 7}, "memory": {"gb_per_s": 2}}',
         '{"peaks": {}}',
         '{"peaks": {}, "memory": {"gb_per_s": 2, "speed": 3}}',
     ):

@@ -8,6 +8,7 @@ import pytest
 from workbench.costs import caches, machine, measure, products, sdpa, streams
 from workbench.costs.ceilings import Cache
 from workbench.costs.timing import Bench, host_timer
+from workbench.errors import CaptureError
 
 KIB, MIB = 2**10, 2**20
 
@@ -135,6 +136,8 @@ def test_shapes_that_memory_has_no_room_for_are_not_tried(hurried):
     torch = FakeTorch()
     products.measure(bench(torch), 100 * MIB)
     assert {s[2] for s in torch.seen} == {(1024, 1024, 1024)}
+    with pytest.raises(CaptureError, match="only 50 MiB of its memory are free"):
+        products.measure(bench(torch), 50 * MIB)
 
 
 def test_flops_of_attention_by_hand():

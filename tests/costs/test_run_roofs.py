@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from costs.made import trace_of
 
-from workbench.costs import run_roofs
+from workbench import verbs
+from workbench.costs import ceilings, run_roofs
 from workbench.costs.ceilings import VERSION, Ceilings, Compute, Memory
 from workbench.costs.machine import cpu_name
 from workbench.errors import UsageError
@@ -59,3 +60,16 @@ def test_broken_or_old_roofs_are_as_if_there_were_none(run, monkeypatch, text):
     monkeypatch.setattr(run_roofs, "cached", lambda _: None)
     (folder / "ceilings.json").write_bytes(text)
     assert run_roofs.recorded(trace) is None
+
+
+def test_a_folder_that_cannot_take_them_is_refused_in_a_sentence(run):
+    folder = run()[1]
+    (folder / "ceilings.json").mkdir()
+    with pytest.raises(UsageError, match=r"ceilings\.json cannot be written"):
+        run_roofs.keep(FOUND, folder)
+
+
+def test_a_wrong_folder_is_refused_before_anything_is_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(ceilings, "ceilings", lambda *_, **__: pytest.fail("was measured"))
+    with pytest.raises(UsageError, match="no run folder that this machine recorded"):
+        verbs.ceilings(run=tmp_path)

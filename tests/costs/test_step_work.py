@@ -49,6 +49,9 @@ def test_every_preset_has_a_shape():
         SHAPE | {"layers": "2"},
         SHAPE | {"layers": 0},
         SHAPE | {"experts": {"routed": 8}},
+        SHAPE | {"experts": 8},
+        SHAPE | {"kv_heads": False},
+        SHAPE | {"layers": 10**400},
         SHAPE | {"colour": 1},
         {"layers": 2},
         [1],
@@ -58,6 +61,7 @@ def test_every_preset_has_a_shape():
 def test_a_strange_shape_is_not_known(tmp_path, shape):
     found = told(tmp_path, transformer=shape, tokens_per_step_and_rank=-3)
     assert found == StepWork()
+    assert told(tmp_path, tokens_per_step_and_rank=10**400) == StepWork()
 
 
 def test_a_strange_spec_is_not_known(tmp_path):

@@ -182,3 +182,13 @@ def test_shapes_that_cannot_be():
 
 def _fields():
     return {n: getattr(TINY, n) for n in TINY.__slots__}
+
+
+@pytest.mark.parametrize("dense", [-1, 3])
+def test_no_more_layers_are_dense_than_there_are(dense):
+    experts = Experts(routed=4, top_k=1, ffn_hidden=5, dense_layers=dense)
+    with pytest.raises(UsageError, match=f"dense_layers={dense} of 2 layers"):
+        TransformerConfig(
+            layers=2, hidden=4, ffn_hidden=8, heads=1, kv_heads=1, head_dim=4, vocab=8, seq_len=8,
+            gated_mlp=False, experts=experts,
+        )  # fmt: skip

@@ -55,6 +55,7 @@ def test_a_raw_page_is_launches_in_order_with_their_counters_in_base_units(tmp_p
     [
         ("byte", 1, "byte"),
         ("Gbyte/second", 1e9, "byte/s"),
+        ("Pbyte", 1e15, "byte"),
         ("msecond", 1e6, "ns"),
         ("us", 1e3, "ns"),
         ("Ghz", 1e9, "hz"),
@@ -216,3 +217,44 @@ def test_the_recorded_copies_open(corpus):
     other = wb.open(place / "vcopy_MI300X_A1")
     assert other.activities["dur_ns"].to_list() == [None] * 3
     assert problems(other) == {"rounded_times": 3}
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("1,234,567.5", 1_234_567.5), ("-1,000", -1000), ("12345,678", None), ("0,55", None),
+        ("1.234,5", None), ("1_000", None), ("1,2,3", None), ("1e3", 1000), (" 7 ", 7),
+    ],
+)  # fmt: skip
+def test_commas_are_read_between_thousands_alone(cell, value):
+    assert text.number(cell) == value
+
+
+def test_a_number_in_another_form_is_reported_and_not_guessed(tmp_path):
+    trace = wb.open(made.write(tmp_path, made.raw([("k", {made.READ: "0,55", made.WRITE: "3"})])))
+    assert values(trace) == {made.WRITE: 3}
+    assert problems(trace) == {"odd_number": 1}
+
+
+def test_the_value_of_a_counter_stands_before_those_of_its_instances(tmp_path):
+    trace = wb.open(made.write(tmp_path, made.raw([("k", {made.READ: "1,500 (1,000; 500)"})])))
+    assert values(trace) == {made.READ: 1500}
+
+
+def test_a_summary_over_launches_is_no_list_of_them(tmp_path):
+    header = ["Process ID", "Process Name", "Host Name", "Kernel Name", "Invocations",
+              "Metric Name", "Metric Unit", "Minimum", "Maximum", "Average"]  # fmt: skip
+    row = [9, "python3", "host", "k", 4, made.READ, "byte", 1, 3, 2]
+    path = made.write(tmp_path, "\n".join([made.quoted(header), made.quoted(row)]) + "\n")
+    with pytest.raises(InputError, match="summary over launches"):
+        wb.open(path)
+
+
+def test_a_page_that_a_spreadsheet_or_pandas_saved_again(tmp_path):
+    page = made.raw([("k", {made.READ: "3"})])
+    lines = enumerate(page.splitlines())
+    numbered = "\n".join(f"{number - 1 if number else ''},{line}" for number, line in lines)
+    for text_of in ("\ufeff" + page, page.replace("\n", "\r\n"), numbered + "\n"):
+        trace = wb.open(made.write(tmp_path, text_of))
+        assert values(trace) == {made.READ: 3}
+        assert trace.activities.height == 1

@@ -140,7 +140,10 @@ def _kernels(trace: Trace, device: int | None) -> pl.DataFrame:
         pl.col("dur_ns").alias("recorded_ns"),
         pl.col("device").alias("on"),
         pl.lit(None, pl.Int64).alias("kernels"),
-        pl.len().over("owner").cast(pl.UInt32).alias("siblings"),
+        pl.when(pl.col("owner").is_not_null())
+        .then(pl.len().over("owner"))
+        .cast(pl.UInt32)
+        .alias("siblings"),
     )
 
 

@@ -51,7 +51,7 @@ def explained(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _percent(ratio: pl.Expr) -> pl.Expr:
-    return ((ratio - 1).abs() * 100).round(0).cast(pl.Int64)
+    return ((ratio - 1).abs() * 100).round(0).cast(pl.Int64, strict=False)
 
 
 def _flops() -> pl.Expr:

@@ -49,6 +49,8 @@ WHOLE, IDLE, OTHER = "step", "idle", "other"
 """Parts beside the families: all of a step, no activity, activities in no family."""
 FEWEST = 2
 """Samples within the steps, below which power there is not known."""
+LONGEST = 5
+"""How many times their median distance two samples may be apart within the steps."""
 METHOD = (
     "power interpolated between samples and integrated over each step; divided among families by "
     "their share of device time, idle time at the step's mean power"
@@ -79,7 +81,7 @@ def energy(
     families, times the busy share; idle has the rest. So a part that draws more power than the mean
     is given too little. `flops`: of the matrix products of a step, recomputation included;
     flops_per_joule = flops / joules_per_step. Joules are null, with the reason, without
-    samples of power before, after and at least twice within the steps.
+    samples of power before, after and at least twice within the steps, or where they pause there.
     """
     chosen = select(source, step=step, rank=rank, device=device)
     rows = [row for part in chosen for row in _device(part, power, work)]
@@ -152,13 +154,23 @@ def _joules(
     start, end = spans(steps)
     first, last = start.min(), end.max()
     within = int(((at >= first) & (at <= last)).sum())
-    if at[0] > first or at[-1] < last:
-        return None, within, "the samples of power do not reach over the steps"
-    if within < FEWEST:
-        return None, within, f"{within} samples of power within the steps; it takes {FEWEST}"
+    if reason := _too_few(at, first, last, within):
+        return None, within, reason
     return float(integral(at, mine["power_w"].to_numpy(), start, end).mean()), within, None
 
 
+def _too_few(at_ns: Times, first: int, last: int, within: int) -> str | None:
+    """Say why samples do not tell the power in the steps: where they pause, a line is a guess."""
+    if at_ns[0] > first or at_ns[-1] < last:
+        return "the samples of power do not reach over the steps"
+    if within < FEWEST:
+        return f"{within} samples of power within the steps; it takes {FEWEST}"
+    apart = np.diff(at_ns)
+    inside = (at_ns[1:] > first) & (at_ns[:-1] < last)
+    return HOLE if apart[inside].max() > LONGEST * np.median(apart) else None
+
+
+HOLE = "the samples of power have a hole in the steps"
 NO_POWER = "no telemetry was given (a recorded run has it)"
 
 

@@ -59,6 +59,7 @@ NUMERATOR = (
 PEAK = "dense; of the data sheet at its boost clock, unless peak_source says that it was measured"
 UNPRICED = "no operator with recorded shapes has a FLOP model"
 UNLINKED = "no activity of the steps is tied to the operator that launched it"
+NONE_SHARED = "no step is complete on all devices"
 SHARED = "its rank works on several devices, and how a step is divided is not known"
 
 
@@ -199,7 +200,7 @@ def _row(
         "tokens_per_s": _per_s(told.tokens, ranks, step_ns),
         "samples_per_s": _per_s(told.samples, ranks, step_ns),
         "convention": str(rules),
-        "reason": _reason(parts, told),
+        "reason": _reason(parts, told, steps),
     }
 
 
@@ -226,8 +227,10 @@ def _config_flops(work: StepWork, rules: ModelConvention, ranks: int) -> float |
     return ranks * work.tokens * model_flops_per_token(work.config, rules)
 
 
-def _reason(parts: Sequence[_Part], work: StepWork) -> str | None:
+def _reason(parts: Sequence[_Part], work: StepWork, steps: int) -> str | None:
     found = [r for p in parts for r in (p.reason or p.peak.reason,) if r]
+    if not steps and NONE_WHOLE not in found:
+        found.append(NONE_SHARED)
     if work.config is None or work.tokens is None:
         is_share = len(parts) == 1 and parts[0].siblings
         found.append(f"by configuration: {SHARED if is_share else NOT_TOLD}")

@@ -27,7 +27,8 @@ VERSION = 2
 NOISY_SPREAD = 0.3
 """Median spread above which roofs are called noisy; a quiet machine stays near 0.1."""
 NOISY_SHARE = 0.1
-"""So they are when other programs used more of the processors; all samples may then be slow."""
+"""So they are when other programs used more of the processors that are measured; all samples may
+then be slow."""
 TIMEOUT_S = {False: 120.0, True: 600.0}
 """How long a measurement may take: the short one, the full one."""
 FRAME: dict[str, pl.DataType] = {
@@ -131,8 +132,11 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_noisy(self) -> bool:
-        """Say whether something else was running: it was seen, or repeats differed much."""
-        if (self.others_share or 0.0) > NOISY_SHARE:
+        """Say whether something else was running: it was seen, or repeats differed much.
+
+        What other programs do on the processors does not slow a GPU, whose work is timed there.
+        """
+        if self.kind == "cpu" and (self.others_share or 0.0) > NOISY_SHARE:
             return True
         spreads = [c.spread for c in self.compute] + [a.spread for a in self.attention]
         spreads += [m.spread for m in self.memory]
@@ -159,14 +163,19 @@ def ceilings(
 
     `full` takes a minute in place of seconds: more shapes and working sets, each looked at longer.
     Raises CaptureError with the child's last line when it fails or takes longer than `timeout_s`
-    (120 s, for the full sweep 600 s).
+    (120 s, for the full sweep 600 s), or when the cache folder cannot be written.
     """
     found = None if refresh else cached(device)
     if found is None or (full and not found.is_full):
         who = identity(device)
         limit_s = timeout_s or TIMEOUT_S[full]
         text = _run_child(who.kind, limit_s, full=full)
-        found = msgspec.json.decode(text, type=Ceilings)
+        try:
+            found = msgspec.json.decode(text, type=Ceilings)
+        except msgspec.DecodeError as error:
+            raise CaptureError(
+                f"Measuring the roofs of this {who.kind} failed: {text[:80]!r} came in their place."
+            ) from error
         _store(_path(who), text)
     return found
 
@@ -199,7 +208,7 @@ def frame(found: Ceilings) -> pl.DataFrame:
 
 def about(found: Ceilings) -> dict[str, object]:
     """Return what stands beside the table: device, machine, versions, date."""
-    share = found.others_share
+    share = found.others_share if found.kind == "cpu" else None
     seen = "" if share is None else f", on {share:.0%} of the processors"
     noisy = f"yes: something else was running{seen}; measure again when it is not (--refresh)"
     return {
@@ -229,15 +238,22 @@ def _run_child(kind: str, timeout_s: float, *, full: bool) -> bytes:
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
         raise CaptureError(f"Measuring the roofs of this {kind} failed: {lines[-1]}")
-    return done.stdout
+    # Before the one line of the measurement, libraries may have printed lines of their own.
+    return done.stdout.strip().rpartition(b"\n")[2]
 
 
 def _store(path: Path, text: bytes) -> None:
     """Write by rename, so that a reader or a second writer never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(text)
-    Path(file.name).replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(text)
+        Path(file.name).replace(path)
+    except OSError as error:
+        raise CaptureError(
+            f"The measured roofs cannot be kept in {path.parent} ({error.strerror}); make it a "
+            "folder that can be written."
+        ) from error
 
 
 def _path(who: Identity) -> Path:

@@ -21,21 +21,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from workbench import resources
-from workbench.costs import hardware as sheets
+from workbench.costs import devices as parts
+from workbench.costs import roofs as sheets
 from workbench.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from workbench.costs.devices import Matched
     from workbench.costs.hardware import Hardware
     from workbench.trace.core import Device, Trace
 
 GIGA = 1e9
 LEVELS = ("l1", "l2", "memory")
 _CHANNEL = r"^(.+)\[\d+\]$"
-_TENSOR = re.compile(r"sm__ops_path_tensor_src_([a-z]+\d+)(?:_\w+?)?(_sparsity_(?:on|off))?\.sum")
-_CYCLES = ("{}__cycles_elapsed.avg", "{}__cycles_elapsed.max", "sm__cycles_elapsed.avg",
-           "sm__cycles_elapsed.max")  # fmt: skip
+_TENSOR = re.compile(
+    r"sm__ops_path_tensor_(?:(op_\w+?)_)?src_([a-z]+\d+)(?:_\w+?)?(_sparsity_(?:on|off))?\.sum"
+)
+_RATES = (".per_second", ".per_cycle_elapsed")
+_CYCLES = ("{}__cycles_elapsed.avg", "{}__cycles_elapsed.max")
+_CLOCK = "{}__cycles_elapsed.avg.per_second"
+_SM_CLOCK = ("sm", "smsp", "l1tex", "gpc")
+"""Units that run at one clock, so that the cycles of one are those of another."""
 _DURATION = "gpu__time_duration.sum"
 _ARCHITECTURES = ("gpu_arch", "compute_capability")
 
@@ -137,9 +144,9 @@ def _architectures(trace: Trace, device: object) -> set[str]:
 
 def _wanted(known: Table) -> set[str]:
     terms = {t for q in (*known.flops, *known.bytes) for f in q.formulas for t in f.terms}
-    rates = {f"{t}.{rate}" for t in terms for rate in ("per_second", "per_cycle_elapsed")}
-    units = {t.partition("__")[0] for t in terms if "__" in t}
-    cycles = {c.format(u) for u in units for c in _CYCLES}
+    rates = {f"{t}{rate}" for t in terms for rate in _RATES}
+    units = {t.partition("__")[0] for t in terms if "__" in t}.union(_SM_CLOCK)
+    cycles = {c.format(u) for u in units for c in (*_CYCLES, _CLOCK)}
     return terms | rates | cycles | {_DURATION}
 
 
@@ -147,7 +154,7 @@ def _wide(trace: Trace, wanted: set[str]) -> pl.DataFrame:
     """Return a row for each launch and a column for each wanted counter that was collected."""
     names = trace.kernel_counters["name"].unique().cast(pl.String)
     channels = {n: f"{b[1]}_sum" for n in names if (b := re.fullmatch(_CHANNEL, n))}
-    meant = {n: n for n in names if n in wanted or _TENSOR.fullmatch(n)}
+    meant = {n: n for n in names if n in wanted or _TENSOR.fullmatch(_counter(n))}
     meant |= {n: s for n, s in channels.items() if s in wanted and s not in meant}
     name = pl.col("name").cast(pl.String)
     kept = trace.kernel_counters.filter(name.is_in(list(meant)))
@@ -156,6 +163,11 @@ def _wide(trace: Trace, wanted: set[str]) -> pl.DataFrame:
     wide = counts.pivot("name", index="activity", values="value", aggregate_function="sum")
     every = trace.kernel_counters.select("activity").unique(maintain_order=True)
     return every.join(wide, on="activity", how="left", maintain_order="left")
+
+
+def _counter(name: str) -> str:
+    """Return the counter that a rate is of; a counter's own name as it is."""
+    return next((name.removesuffix(r) for r in _RATES if name.endswith(r)), name)
 
 
 def _values(known: Table, columns: Iterable[str], architectures: set[str]) -> dict[str, pl.Expr]:
@@ -178,14 +190,21 @@ def _sum(terms: Mapping[str, float], held: set[str]) -> pl.Expr:
 
 def _total(name: str, held: set[str]) -> pl.Expr:
     """Return a counter's total of the launch, from its rate where that alone was collected."""
-    unit = name.partition("__")[0]
-    cycles = _first([c.format(unit) for c in _CYCLES], held)
     seconds = _first([_DURATION], held) / GIGA
     return pl.coalesce(
         _first([name], held),
         _first([f"{name}.per_second"], held) * seconds,
-        _first([f"{name}.per_cycle_elapsed"], held) * cycles,
+        _first([f"{name}.per_cycle_elapsed"], held) * _cycles(name, held, seconds),
     )
+
+
+def _cycles(name: str, held: set[str], seconds: pl.Expr) -> pl.Expr:
+    """Return the cycles of a counter's unit, from its clock where they were not collected."""
+    unit = name.partition("__")[0]
+    alike = dict.fromkeys((unit, *_SM_CLOCK)) if unit in _SM_CLOCK else (unit,)
+    counts = [c.format(u) for u in alike for c in _CYCLES]
+    clocks = [_CLOCK.format(u) for u in alike]
+    return pl.coalesce(_first(counts, held), _first(clocks, held) * seconds)
 
 
 def _first(names: Sequence[str], held: set[str]) -> pl.Expr:
@@ -196,12 +215,16 @@ def _first(names: Sequence[str], held: set[str]) -> pl.Expr:
 def _tensor(source_type: str | None, held: set[str]) -> list[pl.Expr]:
     """Return the sum over accumulator types of a source type's operations in the tensor cores.
 
-    Dense and sparse products are given together or apart; apart counts where together is absent.
+    Dense and sparse products, and kinds of instruction (`op_hmma`), are given together or apart;
+    apart counts where together is absent.
     """
-    told = [(n, m) for n in held if (m := _TENSOR.fullmatch(n)) and m[1] == source_type]
-    whole = [pl.col(n) for n, m in told if not m[2]]
-    parts = [pl.col(n) for n, m in told if m[2]]
-    return [reduce(add, some) for some in (whole, parts) if some]
+    names = {m[0]: m for n in sorted(held) if (m := _TENSOR.fullmatch(_counter(n)))}
+    apart: dict[tuple[bool, bool], list[pl.Expr]] = {}
+    for name, told in names.items():
+        if told[2] == source_type:
+            kind = (bool(told[1]), bool(told[3]))
+            apart.setdefault(kind, []).append(_total(name, held))
+    return [reduce(add, apart[kind]) for kind in sorted(apart)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,26 +239,30 @@ class Ceiling:
 def ceiling(devices: Sequence[Device], hardware: Hardware | None) -> Ceiling | str:
     """Return the roofs that hold for a device, or why there are none.
 
-    What the tool's own benchmark reached comes first; then the data sheet that the caller names,
-    then that of the first device name that has one.
+    The data sheet that the caller names comes first; then what the tool's own benchmark reached,
+    then the data sheet of the first device that has one (`workbench.costs.devices`).
     """
+    known = [d for d in devices if parts.match(d) is not None]
+    if hardware is not None:
+        return _sheet(parts.named(hardware, next(iter(known), None)))
     for device in devices:
         if found := _benchmark(device):
             return found
-    parts = [hardware, *(sheets.lookup(d.name) for d in devices)]
-    part = next((p for p in parts if p is not None), None)
-    if part is None:
-        name = next((d.name for d in devices if d.name), None)
-        return sheets.unknown(name)
-    speed = part.memory_bytes_per_s
-    levels = {} if speed is None else {"memory": speed}
-    return Ceiling(f"data sheet: {part.part}", part.peak, levels)
+    if known and (matched := parts.match(known[0])) is not None:
+        return _sheet(matched)
+    return parts.unknown(next((d for d in devices if d.name), None))
+
+
+def _sheet(matched: Matched) -> Ceiling:
+    found = sheets.from_match(matched)
+    levels = {"memory": found.memory.bytes_per_s} if found.memory else {}
+    return Ceiling(found.source, found.peak, levels)
 
 
 def _benchmark(device: Device) -> Ceiling | None:
     known, about = table(), device.properties
-    speeds = {known.speeds[n]: _number(about[n]) for n in known.speeds if n in about}
-    peaks = {known.peaks[n]: _number(about[n]) for n in known.peaks if n in about}
+    speeds = {level: rate for n, level in known.speeds.items() if (rate := _rate(about.get(n)))}
+    peaks = {kind: rate for n, kind in known.peaks.items() if (rate := _rate(about.get(n)))}
     if not speeds:
         return None
     return Ceiling(
@@ -245,5 +272,10 @@ def _benchmark(device: Device) -> Ceiling | None:
     )
 
 
-def _number(value: object) -> float:
-    return float(str(value)) * GIGA
+def _rate(value: object) -> float | None:
+    """Return what a benchmark reached; none for nothing, and for a rate that no device has."""
+    return value * GIGA if isinstance(value, int | float) and 0 < value < _MOST else None
+
+
+_MOST = 1e9
+"""GB/s or GFLOP/s: an exabyte, or an exaflop, a second."""

@@ -34,7 +34,7 @@ _VENDORS = {32: "NVIDIA", 64: "AMD"}
 """By threads that run together; AMD's accelerators (CDNA) have 64, and none of 32 is listed."""
 _ANY = {"": None, "amd radeon graphics": "AMD", "nvidia graphics device": "NVIDIA"}
 """Names that say no more than a vendor: what a driver calls a part that it does not know."""
-_MIG = re.compile(r"(?i)^(.*?)[ :]+MIG +(?:(\d)c\.)?(\d)g\.(\d+)gb\b")
+_MIG = re.compile(r"(?i)^(.*?)[ :]+MIG +(?:([1-7])c\.)?([1-7])g\.(\d+)gb\b")
 _FUNCTION = re.compile(r"(?i) +[VH]F$")
 _FORM = re.compile(r"(?i)SXM|PCIe|NVL|OAM")
 BY_NAME = "by its name"
@@ -93,6 +93,18 @@ def match(device: Device) -> Matched | None:
     """
     found = _found(device)
     return found if isinstance(found, Matched) else None
+
+
+def named(part: Hardware, device: Device | None) -> Matched:
+    """Return a device's share of the part that a caller says it is.
+
+    Its own share where it is found to be of that part; else one device of those that the part
+    appears as: one die of an MI250X.
+    """
+    found = None if device is None else match(device)
+    if found is not None and found.part == part:
+        return found
+    return Matched(part, BY_NAME, 1 / part.devices, 1 / part.devices)
 
 
 def unknown(device: Device | None) -> str:
@@ -158,7 +170,8 @@ def _by_properties(device: Device, fits: list[Hardware]) -> Matched | str:
     if not ((units and memory) or device.name):
         return hardware.unknown(None)
     if not (units and memory):
-        return f"{name}; closest: {_list(fits)}, and no recorded property tells which"
+        does = "tells which" if len(fits) > 1 else "confirms it"
+        return f"{name}; closest: {_list(fits)}, and no recorded property {does}"
     seen = f"{units:g} multiprocessors and {memory / GIB:.1f} GiB"
     told = [p for p in fits if _could_be(p, device, units)]
     near = max((_memory_ratio(p, memory) for p in told), default=0.0) - NEAR_MEMORY

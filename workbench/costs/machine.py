@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -37,18 +38,35 @@ def identity(device: str = "auto") -> Identity:
 
 
 def _nvidia() -> tuple[str, str] | None:
-    """Return name and driver of the first NVIDIA GPU; None without a driver or a GPU."""
+    """Return name and driver of the GPU that torch calls 0; None without a driver or a GPU."""
     import pynvml
 
     try:
         pynvml.nvmlInit()
         try:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+            handle = first_gpu(pynvml)
+            if handle is None:
+                return None
             return pynvml.nvmlDeviceGetName(handle), pynvml.nvmlSystemGetDriverVersion()
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError:
         return None
+
+
+def first_gpu(nvml: Any) -> Any:
+    """Return the management library's handle of the first GPU that this process may use, or None.
+
+    The first of CUDA_VISIBLE_DEVICES, a number or a UUID; GPUs of one machine are taken to be
+    numbered alike by CUDA, as they are where they are of one model (or by CUDA_DEVICE_ORDER).
+    """
+    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if allowed is None:
+        return nvml.nvmlDeviceGetHandleByIndex(0)
+    first = allowed.split(",")[0].strip()
+    if first.isdecimal():
+        return nvml.nvmlDeviceGetHandleByIndex(int(first))
+    return nvml.nvmlDeviceGetHandleByUUID(first) if first.startswith(("GPU-", "MIG-")) else None
 
 
 def cpu_name() -> str:

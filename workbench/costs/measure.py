@@ -15,7 +15,7 @@ import msgspec
 
 from workbench.costs import caches, products, sdpa, streams
 from workbench.costs.ceilings import VERSION, Cache, Ceilings
-from workbench.costs.machine import identity, usable
+from workbench.costs.machine import first_gpu, identity, usable
 from workbench.costs.timing import Bench, EventTimer, host_timer
 
 
@@ -100,7 +100,7 @@ def _gpu_clocks_mhz() -> tuple[float | None, float | None]:
     try:
         pynvml.nvmlInit()
         try:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+            handle = first_gpu(pynvml)
             kinds = (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM)
             core, memory = (float(pynvml.nvmlDeviceGetClockInfo(handle, k)) for k in kinds)
         finally:

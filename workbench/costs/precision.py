@@ -10,8 +10,9 @@ import polars as pl
 
 AMBIGUOUS = "fp32 or tf32"
 # cuBLAS and CUTLASS name tensor-core products of 32-bit floats by the type or the 16x8x8 shape.
-TF32_NAME = r"(?i)tf32|xf32|s1688"
-FP32_NAME = r"(?i)sgemm|simt|ffma|f32f32_f32f32|Cijk_\w*?_SB?_"
+# Tensile writes _S_MX_ where 32-bit floats are multiplied in XF32 (F32XdlMathOp); else _SB_, _S_B.
+TF32_NAME = r"(?i)tf32|xf32|s1688|Cijk_\w*?_S_MX_"
+FP32_NAME = r"(?i)sgemm|simt|ffma|f32f32_f32f32|Cijk_\w*?_SB?_(?:[^M]|M[^X])"
 
 
 def resolved(is_tf32: pl.Expr, is_fp32: pl.Expr) -> pl.Expr:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.costs.ceilings import Compute
 from workbench.costs.timing import Bench, Candidate, race
+from workbench.errors import CaptureError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,7 +64,15 @@ MORE: dict[str, tuple[Shape, ...]] = {
 
 
 def measure(bench: Bench, free: int) -> tuple[Compute, ...]:
-    """Return the fastest product of each precision that the device can do, in `free` bytes."""
+    """Return the fastest product of each precision that the device can do, in `free` bytes.
+
+    Raises CaptureError when there is no room for any.
+    """
+    if not _fitting(SHAPES[bench.kind], free):
+        raise CaptureError(
+            f"only {free / 2**20:.0f} MiB of its memory are free, too little for a product; end "
+            "what fills it."
+        )
     found = (_fastest(bench, precision, free) for precision in SECONDS[bench.kind])
     return tuple(f for f in found if f is not None)
 

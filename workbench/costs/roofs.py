@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from workbench.costs import devices
 from workbench.costs import hardware as sheets
 from workbench.costs.precision import AMBIGUOUS
+from workbench.costs.sheets import LEAST_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,22 +58,28 @@ def choose(
 
     Measured roofs come first, when they are of a device of that name; a processor's recording does
     not name it, so measured roofs of a processor are taken at the caller's word. Then the data
-    sheet that the caller names, then the one of the recorded device (see `devices.match`).
+    sheet that the caller names (see `devices.named`), then the one of the recorded device (see
+    `devices.match`).
     """
     found = meta.described(device)
     name = found.name if found else None
     if ceilings is not None and _fits(ceilings, name, is_host=device is None):
         return from_ceilings(ceilings)
     if hardware is not None:
-        return from_hardware(hardware)
+        return from_match(devices.named(hardware, found))
     if device is None:
         return "no data sheet for processors; measure this one's roofs (workbench ceilings)"
     matched = None if found is None else devices.match(found)
     if matched is not None:
-        return replace(from_hardware(matched.hardware), source=_sheet(matched))
+        return from_match(matched)
     if ceilings is None:
         return devices.unknown(found)
     return f"{devices.unknown(found)}; the measured roofs are of {ceilings.device!r}"
+
+
+def from_match(matched: Matched) -> Roofs:
+    """Return the data-sheet roofs of a device's share of a part."""
+    return replace(from_hardware(matched.hardware), source=_sheet(matched))
 
 
 def _sheet(matched: Matched) -> str:
@@ -111,7 +118,8 @@ def from_ceilings(measured: Ceilings) -> Roofs:
     reached += [(a.precision, a.flops_per_s) for a in measured.attention]
     best: dict[str, float] = {}
     for precision, flops_per_s in reached:
-        best[precision] = max(flops_per_s, best.get(precision, 0.0))
+        if flops_per_s >= LEAST_RATE:
+            best[precision] = max(flops_per_s, best.get(precision, 0.0))
 
     def peak(precision: str, unit: str) -> float | None:
         # 16 bits are computed in fp32 on the ordinary units.
@@ -128,7 +136,7 @@ def _levels(measured: Ceilings) -> tuple[Level, ...]:
     for name, above, upto in reversed(_bounds(measured)):
         within = [m.bytes_per_s for m in measured.memory if above < m.working_set_bytes <= upto]
         best = max([best, *within])
-        if best:
+        if best >= LEAST_RATE:
             levels.append(Level(name, best, upto if levels else None))
     return tuple(reversed(levels))
 

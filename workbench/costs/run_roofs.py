@@ -50,29 +50,48 @@ def recorded(source: Source) -> Ceilings | None:
         return None
 
 
-def keep(found: Ceilings, run: Path) -> None:
-    """Put measured roofs into a run folder; one recorded on another machine is a UsageError."""
+def check(run: Path) -> None:
+    """Raise UsageError for a folder that this machine did not record."""
     if not _is_from_here(run):
         raise UsageError(
             f"{run} is no run folder that this machine recorded, so its roofs are not those of "
             "this machine; measure them where it was recorded."
         )
+
+
+def keep(found: Ceilings, run: Path) -> None:
+    """Put measured roofs into a run folder; one recorded on another machine is a UsageError."""
+    check(run)
     part = run / f".{CEILINGS_FILE}.part"
-    part.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
-    part.replace(run / CEILINGS_FILE)
+    try:
+        part.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+        part.replace(run / CEILINGS_FILE)
+    except OSError as error:
+        raise UsageError(
+            f"{run / CEILINGS_FILE} cannot be written ({error.strerror}); make it writable."
+        ) from error
 
 
 def _kept(run: Path) -> Ceilings | None:
     try:
-        found = msgspec.json.decode((run / CEILINGS_FILE).read_bytes(), type=Ceilings)
+        found = msgspec.json.decode(_text(run / CEILINGS_FILE), type=Ceilings)
     except (OSError, msgspec.DecodeError):
         return None
     return found if found.version == VERSION else None
 
 
+_LARGEST = 10**7
+"""Bytes of a file beside a trace; a full sweep takes a hundred thousand."""
+
+
+def _text(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_LARGEST)
+
+
 def _is_from_here(run: Path) -> bool:
     try:
-        read = msgspec.json.decode((run / RUN_FILE).read_bytes(), type=_Recorded)
+        read = msgspec.json.decode(_text(run / RUN_FILE), type=_Recorded)
     except (OSError, msgspec.DecodeError):
         return False
     made = read.machine

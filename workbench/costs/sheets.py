@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 GIGA, TERA, GIB, MIB = 10**9, 10**12, 2**30, 2**20
 MAX_FILE_BYTES = 10**6
+LEAST_RATE = 10**6
+"""FLOPs or bytes a second, below which a roof is damage; times at it would have no end."""
 _RUNS_AS = {
     # Without tensor cores for it, a product runs on the ordinary units.
     ("fp32", "matrix"): ("fp32", "vector"),
@@ -109,6 +111,7 @@ def from_json(path: Path) -> Hardware:
     """Return the part of a JSON file; its form stands at `workbench.costs.hardware.given`."""
     try:
         found = msgspec.json.decode(_text(path), type=_Given)
+        _check(found.peaks)
         row = {
             "part": found.name or path.stem,
             "memory_gb_per_s": str(found.memory.gb_per_s),
@@ -118,6 +121,11 @@ def from_json(path: Path) -> Hardware:
         return _part(row | {n: str(v) for n, v in found.peaks.items()})
     except (msgspec.DecodeError, ValueError) as error:
         raise _bad(path, error) from error
+
+
+def _check(peaks: Mapping[str, float]) -> None:
+    for name in peaks.keys() - _PEAKS.keys():
+        raise ValueError(f"{name!r} is no peak; those are {', '.join(_PEAKS)}")
 
 
 def _text(path: Path) -> str:
@@ -150,7 +158,7 @@ def _part(row: dict[str, str]) -> Hardware:
         capability=row.get("capability") or None,
         peaks_flops_per_s=_peaks(row),
         memory_bytes=_number(row, "memory_gib", GIB),
-        memory_bytes_per_s=_number(row, "memory_gb_per_s", GIGA),
+        memory_bytes_per_s=_rate(row, "memory_gb_per_s", GIGA),
         cache_bytes=_number(row, "l2_mib", MIB),
         last_cache_bytes=_number(row, "llc_mib", MIB),
         multiprocessors=_count(row, "multiprocessors"),
@@ -197,7 +205,7 @@ def _names(row: dict[str, str], column: str) -> tuple[str, ...]:
 
 
 def _peaks(row: dict[str, str]) -> dict[tuple[str, str], float]:
-    found = {key: _number(row, column, TERA) for column, key in _PEAKS.items()}
+    found = {key: _rate(row, column, TERA) for column, key in _PEAKS.items()}
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -213,6 +221,13 @@ def _number(row: dict[str, str], column: str, factor: int = 1) -> float | None:
     value = float(text) * factor
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{column} is {text}")
+    return value
+
+
+def _rate(row: dict[str, str], column: str, factor: int) -> float | None:
+    value = _number(row, column, factor)
+    if value is not None and value < LEAST_RATE:
+        raise ValueError(f"{column} is {row[column]}; leave empty what is not known")
     return value
 
 

@@ -47,15 +47,23 @@ def recorded(source: Source) -> StepWork | None:
 def _config(told: dict[str, Any]) -> TransformerConfig | None:
     """Build the shape from fields of plain numbers; anything else in them makes it unknown."""
     shape = told.get("transformer") or _of_spec(told)
-    known = {f.name for f in fields(TransformerConfig)}
-    if not isinstance(shape, dict) or not known.issuperset(shape):
-        return None
-    if not all(isinstance(v, int) for v in shape.values()):
+    if not isinstance(shape, dict) or not all(_fits(n, v) for n, v in shape.items()):
         return None
     try:
         return TransformerConfig(**shape)
     except (TypeError, UsageError):
         return None
+
+
+_TYPES = {"int": int, "int | None": int, "bool": bool}
+_FIELDS = {f.name: _TYPES.get(str(f.type)) for f in fields(TransformerConfig)}
+"""What a manifest may say: counts, and whether there is something; nothing that has parts."""
+MOST = 10**12
+"""More layers, heads or tokens than this are damage."""
+
+
+def _fits(name: str, value: object) -> bool:
+    return type(value) is _FIELDS.get(name) and int(value) <= MOST  # type: ignore[call-overload]
 
 
 def _of_spec(told: dict[str, Any]) -> object:
@@ -68,4 +76,4 @@ def _of_spec(told: dict[str, Any]) -> object:
 
 
 def _count(value: object) -> int | None:
-    return value if type(value) is int and value > 0 else None
+    return value if type(value) is int and 0 < value <= MOST else None

@@ -84,6 +84,9 @@ class TransformerConfig:
                 raise UsageError(f"{name}={value} of a transformer is below {least}.")
         if self.heads % self.kv_heads:
             raise UsageError(f"heads={self.heads} is not divisible by kv_heads={self.kv_heads}.")
+        dense = self.experts.dense_layers if self.experts else 0
+        if not 0 <= dense <= self.layers:
+            raise UsageError(f"dense_layers={dense} of {self.layers} layers.")
         if self.ffn_hidden is None and (self.experts is None or self.experts.dense_layers):
             raise UsageError("ffn_hidden is missing; only layers with experts do without it.")
 

@@ -9,7 +9,9 @@ from typing import NamedTuple
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 _TIMELINE = re.compile(rb"\[\s*\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\]")
-_NCU = re.compile(rb'^"?(?:ID"?,"?)?Process ID"?,"?[^\n]*\bKernel Name\b', re.MULTILINE)
+_NCU = re.compile(
+    rb'^(?:\xef\xbb\xbf)?,?"?(?:ID"?,"?)?Process ID"?,"?[^\n]*\bKernel Name\b', re.MULTILINE
+)
 _LEN, _VARINT = 2, 0
 _PLANE_FIELDS = {1: _VARINT, 2: _LEN, 3: _LEN, 4: _LEN, 5: _LEN, 6: _LEN}
 _PLANE_NAME = 2

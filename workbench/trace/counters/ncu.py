@@ -19,20 +19,23 @@ from workbench.trace.core import Device, Trace
 from workbench.trace.counters import assembly, text
 from workbench.trace.counters.assembly import Found, Launch
 
-KERNEL, METRIC = "Kernel Name", "Metric Name"
+KERNEL, METRIC, VALUE = "Kernel Name", "Metric Name", "Metric Value"
 _IDENTITY = (
     "ID", "Process ID", "Process Name", "Host Name", KERNEL, "Context", "Stream", "Block Size",
     "Grid Size", "Device", "CC",
 )  # fmt: skip
-_LONG = ("Section Name", METRIC, "Metric Unit", "Metric Value")
+_LONG = ("Section Name", METRIC, "Metric Unit", VALUE)
 _NONE = {"", "n/a", "N/A", "nan", "NaN", "-nan", "inf"}
 """What stands for a counter without a value: not collected on this device, or divided by 0."""
+_INSTANCES = re.compile(r" \([^()]*\)$")
+"""The values of single units after their sum (`--print-metric-instances values`)."""
+_ODD = re.compile(r"[+-]?\d[\d.,'\u00a0\u202f ]*")
 _TOOL = re.compile(r"==[A-Z]+==")
 _TIMES = {"nsecond": 1e0, "ns": 1e0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6,
           "second": 1e9, "s": 1e9}  # fmt: skip
-_PREFIX = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_PREFIX = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SCALED = re.compile(
-    r"([KMGT])(byte|hz|inst|sector|request|warp|thread|cycle|block|op)", re.IGNORECASE
+    r"([KMGTP])(byte|hz|inst|sector|request|warp|thread|cycle|block|op)", re.IGNORECASE
 )
 DURATION = ("gpu__time_duration.sum", "gpu__time_duration.avg", "Duration")
 _REGISTERS = ("launch__registers_per_thread", "Registers Per Thread")
@@ -59,6 +62,10 @@ def read(path: Path) -> Trace:
         page.take(cells)
     if not page.header:
         raise NotATraceError(f"{path} has no header of Nsight Compute; export it with ncu --csv.")
+    if METRIC in page.header and VALUE not in page.header:
+        raise InputError(
+            f"{path} is a summary over launches; export them one by one (without --print-summary)."
+        )
     if not page.found.launches:
         raise InputError(
             f"{path} holds no kernel: Nsight Compute counted none; see its messages in the file."
@@ -108,7 +115,7 @@ class Page:
         """Take a row of a raw page: one launch with all its counters."""
         launch = self._launch(row)
         for name, cell in row.items():
-            if name not in _IDENTITY:
+            if name and name not in _IDENTITY:
                 self._value(launch, name, self.units.get(name, ""), "raw page", cell)
         if row.get(_DEVICE_NAME):
             self._device(row, row[_DEVICE_NAME])
@@ -151,18 +158,27 @@ class Page:
             self.found.devices[number] = Device(number, name, capability)
 
     def _value(self, launch: int, name: str, unit: str, source: str, cell: str) -> None:
-        value = text.number(cell)
+        value = text.number(_INSTANCES.sub("", cell))
         if value is None:
-            if cell in _NONE and cell:
-                self.found.tally.add(
-                    "counter_unavailable", 1, f"{name}: {cell}",
-                    "the tool could not collect these counters here; their values are unknown",
-                )  # fmt: skip
+            self._unread(name, cell)
             return
         factor, base = unit_of(unit)
         self.found.values.add(launch, name, base or None, source, value * factor)
         if name in _FACTS:
             self.facts.setdefault(launch, {}).setdefault(name, value * factor)
+
+    def _unread(self, name: str, cell: str) -> None:
+        """Report a value that is none; texts, as the name of a function, are as they should be."""
+        if cell in _NONE and cell:
+            self.found.tally.add(
+                "counter_unavailable", 1, f"{name}: {cell}",
+                "the tool could not collect these counters here; their values are unknown",
+            )  # fmt: skip
+        elif _ODD.fullmatch(cell):
+            self.found.tally.add(
+                "odd_number", 1, f"{name}: {cell[:80]}",
+                "numbers that are not written as 1,234.5 are left out; export with LC_ALL=C",
+            )  # fmt: skip
 
     def close(self) -> None:
         """Fill in what stands among the counters of each launch: duration, registers, shared."""

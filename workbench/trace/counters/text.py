@@ -15,6 +15,7 @@ from workbench.trace import container
 LONGEST_LINE = 1 << 24
 """Characters; a row of eight thousand counters has a hundred thousand."""
 _WHOLE = re.compile(r"[+-]?\d{1,19}")
+_NUMBER = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d*)(\.\d*)?([eE][+-]?\d{1,4})?")
 _TRIPLE = re.compile(r"\(?\s*(\d{1,10})\s*,\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)?")
 _INT32 = range(2**31)
 
@@ -51,7 +52,12 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def number(text: str) -> float | None:
-    """Read a number with or without commas between its thousands; anything else is None."""
+    """Read a number with or without commas between its thousands; anything else is None.
+
+    A comma elsewhere is the decimal mark of another language: 0,55 must not be read as 55.
+    """
+    if not _NUMBER.fullmatch(text.strip()):
+        return None
     try:
         value = float(text.replace(",", ""))
     except ValueError:
