@@ -55,8 +55,8 @@ def collected(
 def devices_of(source: Source, counters: Trace | None, device: int | None) -> Sequence[Device]:
     """Return the devices whose roofs may hold: those of the counters, then of the recording."""
     traces = [t for t in (counters, *source.ranks) if t is not None]
-    every = [d for t in traces for d in t.meta.devices]
-    return [d for d in every if d.index == device] or every
+    found = [d for t in traces if (d := t.meta.described(device)) is not None]
+    return found or [d for t in traces for d in t.meta.devices]
 
 
 def _launches(trace: Trace) -> pl.DataFrame:

@@ -136,7 +136,7 @@ def measured(trace: Trace) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=types), *made]).sort("activity")
 
 
-def _architectures(trace: Trace, device: object) -> set[str]:
+def _architectures(trace: Trace, device: int | None) -> set[str]:
     described = trace.meta.described(device)
     about = described.properties if described else {}
     return {str(about[n]) for n in _ARCHITECTURES if n in about}

@@ -148,8 +148,8 @@ def roofs(frame: pl.DataFrame) -> pl.DataFrame:
     merged = every.group_by("kind", "value", "roof_source", maintain_order=True).agg(
         pl.col("name").unique(maintain_order=True)
     )
-    names = [_together(n) for n in merged["name"]]
-    merged = merged.with_columns(pl.Series("name", names, dtype=pl.String))
+    together = [_together(n) for n in merged["name"]]
+    merged = merged.with_columns(pl.Series("name", together, dtype=pl.String))
     unit = pl.when(pl.col("kind") == "peak").then(pl.lit("FLOP/s")).otherwise(pl.lit("B/s"))
     texts = merged.with_columns(unit.alias("unit"))
     labels = [_roof_label(**row) for row in texts.iter_rows(named=True)]
