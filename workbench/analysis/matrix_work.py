@@ -42,8 +42,7 @@ def is_linked(chosen: Selection, steps: pl.Series) -> bool:
 
 def prices(trace: Trace) -> pl.DataFrame:
     """Return `op unit precision model_flops hardware_flops` for operators with counted FLOPs."""
-    ran = levels.with_enclosing(trace.ops["parent"], trace.activities["op"])
-    every = models.prices(trace, ran)
+    every = models.prices_on_device(trace)
     priced = levels.counted(trace.ops, every, "default").rename({"flops": "hardware_flops"})
     model = levels.counted(trace.ops, every, MODEL_FLOPS).select("op", model_flops="flops")
     found = priced.drop_nulls("hardware_flops").join(model, on="op", how="left")

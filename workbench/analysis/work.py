@@ -46,9 +46,7 @@ def owned(chosen: Selection, convention: str = "default") -> pl.DataFrame:
     module flops read_bytes write_bytes precision unit model failed delegates message_bytes`.
     """
     trace, counted = chosen.trace, chosen.counted()
-    # Operators that ran nothing on the device neither own time nor take it from a wrapper.
-    ran = levels.with_enclosing(trace.ops["parent"], counted["op"])
-    priced = models.prices(trace, ran)
+    priced = models.prices_on_device(trace)
     costs = levels.counted(trace.ops, priced, convention)
     owner = levels.owners(trace.ops["parent"], levels.working(costs), counted["op"])
     told = priced.select(

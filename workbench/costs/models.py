@@ -34,7 +34,7 @@ from workbench.costs import (
     views,
 )
 from workbench.costs.cost import SCHEMA
-from workbench.costs.levels import counted
+from workbench.costs.levels import counted, with_enclosing
 from workbench.errors import unknown_name
 
 if TYPE_CHECKING:
@@ -139,6 +139,19 @@ def prices(trace: Trace, among: pl.Series | None = None) -> pl.DataFrame:
     # A view that did is none: its work is not known.
     resting = _views(ops, at_rest).filter(~launched)
     return pl.concat([worked, resting]).sort("op")
+
+
+def prices_on_device(trace: Trace) -> pl.DataFrame:
+    """Return `prices` of the operators that ran something on the device, and of those around them.
+
+    The others neither own time nor take it from a wrapper. A trace is priced once.
+    """
+
+    def make() -> pl.DataFrame:
+        ran = with_enclosing(trace.ops["parent"], trace.activities["op"])
+        return prices(trace, ran)
+
+    return trace.remembered("prices", make)
 
 
 def _launchers(trace: Trace) -> pl.Series:

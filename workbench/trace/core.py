@@ -113,6 +113,15 @@ class Trace:
     """Python frames are the bulk of a trace with stacks, so they are built when asked for."""
     host_steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=HOST_STEPS))
     """Every marked step, also one without activity: `step host_start_ns host_dur_ns complete`."""
+    _known: dict[str, pl.DataFrame] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
+
+    def remembered(self, name: str, make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        """Return what follows from the tables alone, made when it is first asked for."""
+        if name not in self._known:
+            self._known[name] = make()
+        return self._known[name]
 
     @property
     def ranks(self) -> tuple[Trace, ...]:
