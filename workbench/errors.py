@@ -43,6 +43,7 @@ class SchemaError(WorkbenchError):
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """Build the error for an unknown name, with the nearest known ones."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    begun = [n for n in names if name and n.casefold().startswith(name.casefold())]
+    near = sorted(begun, key=len)[:3] or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}."
     return UsageError(f"There is no {kind} named {name!r}; {hint}")

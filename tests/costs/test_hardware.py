@@ -123,6 +123,9 @@ def test_a_part_is_given_by_its_name_or_by_that_of_a_device():
     assert hardware.given("NVIDIA H200").part == "H200-SXM-141GB"
     with pytest.raises(UsageError, match="did you mean H100-SXM-80GB"):
         hardware.given("H100-SXM-80")
+    # a name that was begun and not ended: the shortest that begin so
+    with pytest.raises(UsageError, match="did you mean H100-"):
+        hardware.given("H10")
 
 
 def test_a_part_is_given_by_a_csv_of_the_form_of_the_table(tmp_path):
