@@ -172,6 +172,13 @@ def test_frames_against_points(tmp_path_factory, trees, work):
         assert [*got, (row["device_ns"] or 0) // US] == want.tolist()
 
 
+def test_an_operator_that_outlives_the_one_it_began_in_is_not_python(tmp_path):
+    # f 0-10, in it op0 2-5 and op1 3-6: python is 0-2 and 6-10
+    events = [function("f", 0, 10), op("op0", 2, 3), op("op1", 3, 3)]
+    found = wb.frames(wb.open(write(tmp_path, events), cache=False))
+    assert found["python_ns"].to_list() == [6 * US]
+
+
 def points(stretches):
     return {t for start, end in stretches for t in range(start, end)}
 

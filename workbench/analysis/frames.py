@@ -193,13 +193,14 @@ def _taken(trace: Trace, nested: Nested, inner: _Children) -> Times:
         for t in (trace.ops, trace.launches)
     ]
     of_op = np.append(callers[0], NONE)
-    outer = [nesting.ids(trace.ops["parent"]), nesting.ids(trace.launches["op"])]
+    outer = np.concatenate([nesting.ids(trace.ops["parent"]), nesting.ids(trace.launches["op"])])
     owner = np.concatenate(callers)
     start, end = (
         np.concatenate(x) for x in zip(spans(trace.ops), spans(trace.launches), strict=True)
     )
-    # what an operator of the same call holds is part of it
-    first = (owner != NONE) & (of_op[np.concatenate(outer)] != owner)
+    # what an operator of the same call holds is part of it, unless it outlives the operator
+    outlives = end > np.append(spans(trace.ops)[1], np.iinfo(np.int64).max)[outer]
+    first = (owner != NONE) & ((of_op[outer] != owner) | outlives)
     owner, start = owner[first], start[first]
     end = np.maximum(np.minimum(end[first], nested.end[owner]), start)
     working = np.zeros(len(nested.start), np.bool_)
