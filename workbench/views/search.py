@@ -49,7 +49,7 @@ def hits(lanes: Lanes, text: str) -> NDArray[np.bool_]:
     try:
         found = pl.Series(lanes.names, dtype=pl.String).str.contains(pattern)
     except pl.exceptions.ComputeError as error:
-        reason = " ".join(str(error).split("error:")[-1].split())
+        reason = str(error).split("error:")[-1].strip().splitlines()[0].rstrip(".")
         raise UsageError(
             f"{text} can't be read as a regular expression ({reason}); correct it, or leave out "
             "the slashes to look for the text itself."
