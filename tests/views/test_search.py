@@ -87,9 +87,9 @@ def test_what_cannot_be_looked_for_is_said(timeline):
     for text, message in cases.items():
         with pytest.raises(UsageError, match=message):
             timeline.find(text)
-    with pytest.raises(UsageError, match="timeline table named 'op'.*ops"):
+    with pytest.raises(UsageError, match=r"timeline table named 'op'.*ops"):
         timeline.find("mm", table="op")
-    with pytest.raises(UsageError, match="kind named 'kernels'.*kernel"):
+    with pytest.raises(UsageError, match=r"kind named 'kernels'.*kernel"):
         timeline.find("mm", kind="kernels")
     with pytest.raises(UsageError, match="limit must be at least 1"):
         timeline.find("mm", limit=0)
@@ -111,9 +111,7 @@ def test_odd_names_and_texts_do_no_harm():
 
 
 def test_times_and_ranks_are_those_of_the_source():
-    ranks = [
-        trace(rank=r, origin_ns=1000 * r, activities=[kernel("gemm", 5, 10)]) for r in (0, 1)
-    ]
+    ranks = [trace(rank=r, origin_ns=1000 * r, activities=[kernel("gemm", 5, 10)]) for r in (0, 1)]
     found = Silent(Job(tuple(ranks))).find("gemm")
     assert found.select("rank", "id", "start_ns").rows() == [(0, 0, 5), (1, 0, 1005)]
 
@@ -374,9 +372,7 @@ def test_a_filtered_picture_is_exact(events, chosen, start, width, pixels):
     for k, stream in enumerate(streams):
         of_lane = drawn.row_lane == k
         mine = [(s + 0.0 - lanes.origin_ns, d) for x, s, d, *_ in kept if x == stream]
-        inside = [
-            (s, d) for s, d in mine if s < start + width and (s >= start or s + d > start)
-        ]
+        inside = [(s, d) for s, d in mine if s < start + width and (s >= start or s + d > start)]
         assert int((hi - lo)[of_lane].sum()) == len(inside)
         for x in range(pixels):
             a, b = start + width * x / pixels, start + width * (x + 1) / pixels

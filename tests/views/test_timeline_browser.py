@@ -349,8 +349,10 @@ class Searching(Driver):
         self.page.keyboard.press("/")
         assert self.box.evaluate("(e) => e === document.activeElement")
         self.page.keyboard.type("allreduce")
-        assert self.said("15 of 15") == "15 of 15 matches in this window"
+        live = self.page.locator(".wb-timeline-live", has_text=": allreduce")
+        live.wait_for(state="attached", timeout=10_000)
         assert self.live() == "15 of 15 matches in this window: allreduce"
+        assert self.said("15 of 15") == "15 of 15 matches in this window"
         self.settle()
         assert self.picture().tobytes() != before.tobytes()
         self.page.keyboard.press("Enter")

@@ -69,7 +69,7 @@ def mask(lanes: Lanes, chosen: Mapping[str, Any]) -> NDArray[np.bool_]:
         texts &= np.array([f in set(chosen["families"]) for f in lanes.families], bool)
     if "text" in chosen:
         texts &= search.hits(lanes, chosen["text"])
-    keep = texts[lanes.name]
+    keep: NDArray[np.bool_] = texts[lanes.name]
     if "streams" in chosen:
         of_lane = np.array([lane.stream in set(chosen["streams"]) for lane in lanes.lanes], bool)
         keep &= of_lane[lanes.row_lane][lanes.row]

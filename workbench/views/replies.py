@@ -109,9 +109,7 @@ def tint(lanes: Lanes, bins: Bins) -> NDArray[np.uint8]:
     return np.where(bins.dominant != NONE, colour, 0).astype(np.uint8)
 
 
-def _bins(
-    lanes: Lanes, header: dict[str, Any], window: Window, found: Found | None
-) -> Reply:
+def _bins(lanes: Lanes, header: dict[str, Any], window: Window, found: Found | None) -> Reply:
     buffers = []
     for part in (lanes,) if found is None else (lanes, found.events):
         bins = part.engine.bins(window, header["width"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -115,7 +115,7 @@ def rows(lanes: Lanes, at: Index) -> pl.DataFrame:
         {"rank": pl.Int32, "table": pl.String, "lane": pl.String},
         orient="row",
     )[lane]
-    columns = {
+    columns: dict[str, Any] = {
         "id": lanes.id[at],
         "name": pl.Series(lanes.names, dtype=pl.String)[lanes.name[at].astype(np.int64)],
         "start_ns": lanes.start[at] + lanes.origin_ns,

@@ -189,7 +189,9 @@ class Timeline extends Picture {
   onMark() {
     const mark = this.model.get("mark");
     this.mark = mark && mark.dur ? mark : null;
-    if (this.mark) {
+    const told = this.told;
+    this.told = this.mark ? `${mark.row} ${mark.start}` : "";
+    if (this.mark && this.told !== told) {   // a filter that hides or shows it again moves nothing
       const { at, total } = this.finder.matches, number = at ? `Match ${at} of ${total}. ` : "";
       this.say(`${number}Selected ${mark.text} on ${mark.lane}, ${duration(Number(mark.dur))}${mark.hidden ? ", hidden by the filter" : ""}`);
       this.reveal(this.mark);

@@ -53,9 +53,7 @@ def _filter_to_text(value: Mapping[str, Any], _: object) -> dict[str, Any]:
 
 
 def _filter_from_text(value: Mapping[str, Any], _: object) -> dict[str, Any]:
-    return {
-        k: [int(x) for x in v] if k in {"streams", "steps"} else v for k, v in value.items()
-    }
+    return {k: [int(x) for x in v] if k in {"streams", "steps"} else v for k, v in value.items()}
 
 
 def _times(*default: int) -> t.List:
@@ -310,7 +308,7 @@ class Timeline(anywidget.AnyWidget):
         with self.hold_sync():
             self.window = self._around(i)
             self._select(i)
-        return self.selected
+        return dict(self.selected)
 
     def _around(self, i: int) -> list[int]:
         """Return a window in which an event is well seen: the present one if it is that."""
@@ -321,7 +319,7 @@ class Timeline(anywidget.AnyWidget):
         if 0 < dur < span / WELL_SEEN or dur > span:
             span = 2 * dur if dur > span else 50 * dur
         elif a <= start and start + dur <= b:
-            return self.window
+            return [a, b]
         span = min(max(span, 1), last - first)
         left = min(max(start + dur // 2 - span // 2, first), last - span)
         return [left, left + span]

@@ -46,7 +46,7 @@ class StaticModel {
       else if (m.type === "hover") this.tell("msg:custom", { type: "hover", view: m.view, ...this.describe(this.find(m)) }, []);
       else if (m.type === "pick") this.mark(this.find(m));
       else if (m.type === "search") this.look(m.text);
-      else if (m.type === "step") this.step(m.by > 0 ? 1 : -1);
+      else if (m.type === "step") this.walk(m.by > 0 ? 1 : -1);
     }, 0);
   }
 
@@ -196,7 +196,7 @@ class StaticModel {
     this.count();
     this.set("mark", this.describe(i));
   }
-  step(by) {
+  walk(by) {
     const n = this.found.length, at = this.found.indexOf(this.marked);
     if (!n) return;
     const from = this.marked >= 0 ? this.t0[this.marked] : Number(BigInt(this.state.window[0]) - BigInt(this.state.extent[0]));
