@@ -51,6 +51,7 @@ def test_few_events_come_one_by_one(timeline):
         "kind": "rects",
         "view": "v",
         "seq": 1,
+        "version": None,
         "n": 3,
         "base": "0",
         "a": 0,

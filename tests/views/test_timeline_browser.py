@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ w"""
 def lab(tmp_path_factory, chromium):
     root = tmp_path_factory.mktemp("lab")
     write_notebook(root / "timeline.ipynb", SHOW, "import time")
-    with Lab(root, chromium, PYTHONPATH=str(TESTS)) as running:
+    # the workbench beside these tests, wherever another is installed
+    with Lab(root, chromium, PYTHONPATH=f"{TESTS}{os.pathsep}{TESTS.parent}") as running:
         yield running
 
 
@@ -312,3 +314,165 @@ def test_without_a_kernel_the_saved_overview_shows(browser, tmp_path):
         tab.page.wait_for_timeout(800)
         assert len(picture_of(tab.page).getcolors(1 << 24)) > 10
         assert "overview only" in tab.page.locator(".wb-timeline-status").inner_text()
+
+
+BAR = ".wb-timeline-bar"
+
+
+class Searching(Driver):
+    """Uses the bar above the timeline."""
+
+    @property
+    def box(self):
+        return self.page.locator(f"{BAR} input")
+
+    def said(self, text):
+        """Wait until the bar's count begins so; return all of it."""
+        count = self.page.locator(".wb-timeline-count", has_text=text)
+        count.wait_for(timeout=10_000)
+        return count.inner_text()
+
+    def live(self):
+        return self.page.locator(".wb-timeline-live").inner_text()
+
+    def choose(self, what, value):
+        self.page.locator(f"{BAR} select[aria-label='Draw only one {what}']").select_option(value)
+        self.page.wait_for_timeout(300)
+        self.settle()
+
+    def filtered(self):
+        return self.page.locator(".wb-timeline-filtered").inner_text()
+
+    def search_and_walk(self, before):
+        """Look for the collectives, fifteen of a run of five steps, and walk along them."""
+        self.page.locator(CANVAS).focus()
+        self.page.keyboard.press("/")
+        assert self.box.evaluate("(e) => e === document.activeElement")
+        self.page.keyboard.type("allreduce")
+        live = self.page.locator(".wb-timeline-live", has_text=": allreduce")
+        live.wait_for(state="attached", timeout=10_000)
+        assert self.live() == "15 of 15 matches in this window: allreduce"
+        assert self.said("15 of 15") == "15 of 15 matches in this window"
+        self.settle()
+        assert self.picture().tobytes() != before.tobytes()
+        self.page.keyboard.press("Enter")
+        assert self.said("Match 1 ·").endswith("of 15 matches in this window")
+        assert self.live().startswith("Match 1 of 15. Selected ncclDevKernel_AllReduce")
+        first = self.get("t.mark.start")
+        self.page.locator(CANVAS).focus()
+        for key, number in (("n", 2), ("n", 3), ("N", 2), ("N", 1), ("N", 15), ("n", 1)):
+            self.page.keyboard.press(key)
+            self.said(f"Match {number} ·")
+        assert self.get("t.mark.start") == first
+        mark = self.get("[t.xOf(BigInt(t.mark.start)), t.gutter, t.gutter + t.plot]")
+        assert mark[1] <= mark[0] <= mark[2]
+        self.page.get_by_label("Next match (n)").click()
+        self.said("Match 2 ·")
+
+    def wrong_then_none(self):
+        self.box.fill("/(/")
+        self.page.wait_for_timeout(400)
+        assert "regular expression" in self.page.locator(".wb-timeline-problem").inner_text()
+        assert self.box.input_value() == "/(/"
+        self.box.fill("no such name")
+        self.said("No match")
+        self.page.keyboard.press("Escape")
+        self.page.wait_for_function(
+            "() => !document.querySelector('.wb-timeline-count').textContent.includes('match')"
+        )
+        assert self.box.input_value() == ""
+        assert self.page.locator(CANVAS).evaluate("(e) => e === document.activeElement")
+
+    def filter_by_stream(self):
+        self.page.keyboard.press("f")
+        self.settle()
+        self.choose("stream", "20")
+        assert self.filtered().startswith("Only stream 20: 15 of ")
+        assert self.live() == self.filtered()
+        assert self.get("[t.got.kind, t.got.n]") == ["rects", 15]
+        self.box.fill("sgemm")
+        self.said("No match")
+        self.box.fill("")
+        self.page.get_by_role("button", name="Remove the filter").click()
+        self.page.wait_for_function(
+            "() => !document.querySelector('.wb-timeline-filtered').textContent"
+        )
+        self.settle()
+        self.box.fill("ring")
+        self.said("of 15")
+        self.page.get_by_label("Draw only what matches the search").click()
+        self.page.locator(".wb-timeline-filtered", has_text="matching ring").wait_for()
+        self.settle()
+        assert self.get("t.got.n") == 15
+        self.page.get_by_label("Draw only what matches the search").click()
+        self.page.wait_for_function(
+            "() => !document.querySelector('.wb-timeline-filtered').textContent"
+        )
+        self.settle()
+
+
+def test_search_and_filter_in_jupyterlab(lab, tmp_path):
+    with lab.page(width=1280) as tab:
+        book = tab.open("timeline.ipynb")
+        book.run_all()
+        t = Searching(tab.page)
+        before = t.picture()
+        t.search_and_walk(before)
+        assert kernel_value(book, "search") == "allreduce"
+        assert kernel_value(book, "matches")["at"] == 2
+        assert kernel_value(book, "selected")["table"] == "activities"
+        for dark in (True, False):
+            tab.set_dark(dark=dark)
+            tab.shot(tmp_path / f"near-{dark}.png", ".wb-timeline")
+        t.page.locator(CANVAS).focus()
+        t.page.keyboard.press("f")
+        t.settle()
+        for dark in (True, False):
+            tab.set_dark(dark=dark)
+            tab.shot(tmp_path / f"far-{dark}.png", ".wb-timeline")
+        t.wrong_then_none()
+        t.filter_by_stream()
+
+        # set from Python: the bar says so
+        book.run_code("w.filter = {'streams': [20, 21], 'steps': [1]}; w.search = 'memcpy'")
+        t.said("1 of 1")
+        t.settle()
+        assert t.filtered().startswith("Only streams 20 and 21, step 1: 4 of ")
+        assert t.box.input_value() == "memcpy"
+        assert t.get("t.got.n") == 4
+        tab.shot(tmp_path / "filtered.png", ".wb-timeline")
+        book.run_code("w.filter = {}; w.search = ''")
+        t.page.wait_for_timeout(300)
+
+
+def test_search_and_filter_in_a_standalone_page(browser, tmp_path):
+    timeline = Timeline(training_run(kernels=8000))
+    path = html.save(tmp_path / "run.html", timeline, "A run")
+    with browser.page(width=1280) as tab:
+        tab.goto_file(path)
+        t = Searching(tab.page)
+        t.search_and_walk(t.picture())
+        t.wrong_then_none()
+        t.filter_by_stream()
+        t.choose("step", "1")
+        assert t.filtered().startswith("Only step 1: ")
+
+
+def test_a_page_carries_its_search_and_its_filter(browser, tmp_path):
+    timeline = Timeline(training_run(kernels=2000))
+    timeline.filter = {"steps": [1]}
+    timeline.search = "allreduce"
+    with browser.page(width=1280) as tab:
+        tab.goto_file(html.save(tmp_path / "run.html", timeline, "A run"))
+        t = Searching(tab.page)
+        assert t.said("3 of 3") == "3 of 3 matches in this window"
+        assert t.filtered() == timeline.filtered
+        assert t.box.input_value() == "allreduce"
+        assert t.get("t.got.n") == len(timeline.drawn.start)
+        t.box.focus()
+        tab.page.keyboard.press("Enter")
+        t.said("Match 1 ·")
+        timeline.next_match()
+        assert t.get("t.mark.start") == timeline.mark["start"]
+        tab.page.wait_for_timeout(400)
+        assert t.get("t.model.get('window')") == [str(x) for x in timeline.window]

@@ -38,7 +38,10 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; worker-src blob:; base-uri 'none'; form-action 'none'"
 )
-STATE = ("lanes", "palette", "extent", "window", "selection", "annotations", "max_height", "mark")
+STATE = (
+    "lanes", "palette", "extent", "window", "selection", "annotations", "max_height", "mark",
+    "search", "filter", "matches", "filtered", "offers", "version",
+)  # fmt: skip
 STYLE = """
 :root { color-scheme: light dark; --jp-layout-color0: PAGE; --jp-ui-font-color0: TEXT; }
 @media (prefers-color-scheme: dark) {
@@ -129,8 +132,16 @@ def payload(timeline: Timeline, max_events: int = MAX_EVENTS) -> dict[str, Any]:
         "levels": levels or [LEVELS[0]],
         "texts": [replies.clip(lanes.names[k]) for k in used],
         "colours": lanes.colours[used].tolist(),
+        "families": [lanes.families[k] for k in used],
+        "streams": _streams(lanes),
         "arrays": {k: _packed(v) for k, v in arrays.items()},
     }
+
+
+def _streams(lanes: Lanes) -> list[str | None]:
+    """Return the stream of each row; as text, since one may exceed what JSON numbers hold."""
+    of_lane = [None if x.stream is None else str(x.stream) for x in lanes.lanes]
+    return [of_lane[k] for k in lanes.row_lane]
 
 
 def _longest(lanes: Lanes, limit: int) -> NDArray[np.int64]:
@@ -166,7 +177,8 @@ def _note(page: dict[str, Any]) -> str:
     return (
         f'<p class="note">This page holds the longest {page["embedded"]:,} of '
         f"{page['events']:,} events. Zoomed out, the busy share counts all of them; zoomed in, "
-        "only the embedded ones are drawn. Open the trace in the workbench to see every event.</p>"
+        "only the embedded ones are drawn; search and filter look at those. Open the trace in the "
+        "workbench to see every event.</p>"
     )
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,6 +46,8 @@ class Lane:
     rank: int | None = None
     hidden: int = 0
     """Events left out because they would need too many rows."""
+    stream: int | None = None
+    """Stream of a device; null on the host."""
 
 
 class Event(NamedTuple):
@@ -62,7 +64,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Lanes:
-    """Events sorted by row and start; all arrays but the last two have one entry an event."""
+    """Events sorted by row and start; `start` to `step` have one entry an event."""
 
     lanes: tuple[Lane, ...]
     origin_ns: int
@@ -80,11 +82,50 @@ class Lanes:
     """Texts that `name` counts."""
     colours: NDArray[np.uint8]
     """Position in `theme.Theme.palette` of each text."""
+    kinds: tuple[str | None, ...] = ()
+    """Kind of each text, as in the trace's tables; the same name may stand under several."""
+    families: tuple[str | None, ...] = ()
+    """Family of each text."""
+    places: Index | None = None
+    """Of a part: where its events stand in the whole."""
+    whole_span_ns: int = 0
+    """Of a part: the length of the whole."""
 
     @cached_property
     def engine(self) -> Engine:
         """Return the level-of-detail engine over these events."""
-        return Engine(self.start, self.dur, self.offset)
+        return Engine(self.start, self.dur, self.offset, self.whole_span_ns)
+
+    @cached_property
+    def row(self) -> Index:
+        """Return the row of each event."""
+        return np.repeat(np.arange(len(self.row_lane)), np.diff(self.offset))
+
+    def part(self, keep: NDArray[np.bool_]) -> Lanes:
+        """Return some of the events on the same rows and the same extent."""
+        at = np.flatnonzero(keep)
+        return replace(
+            self,
+            offset=np.searchsorted(at, self.offset),
+            start=self.start[at],
+            dur=self.dur[at],
+            name=self.name[at],
+            id=self.id[at],
+            step=self.step[at],
+            places=at if self.places is None else self.places[at],
+            whole_span_ns=self.engine.span_ns,
+        )
+
+    def place(self, i: int) -> int:
+        """Return where an event stands in the whole; -1 stays -1."""
+        return i if self.places is None or i == NONE else int(self.places[i])
+
+    def position(self, place: int) -> int:
+        """Return where an event of the whole stands here; -1 if this part leaves it out."""
+        if self.places is None or place == NONE:
+            return place
+        k = int(np.searchsorted(self.places, place))
+        return k if k < len(self.places) and self.places[k] == place else NONE
 
     def event(self, i: int) -> Event:
         """Return one event by its position."""
@@ -290,8 +331,15 @@ def _layer(
     events = _number(_number(frame, keys, own), texts, ["kind", "family", "name"]).select(
         pl.col("text" if c == "name" else c).cast(t).alias(c) for c, t in _EVENT.items()
     )
-    lanes = [Lane(label(dict(zip(by, k, strict=True))), table, rank) for _, *k in keys.rows()]
+    named = [dict(zip(by, k, strict=True)) for _, *k in keys.rows()]
+    lanes = [Lane(label(k), table, rank, stream=_stream(k)) for k in named]
     return _Layer(lanes, events, texts.select(pl.col("kind", "family", "name").cast(pl.String)))
+
+
+def _stream(key: Mapping[str, Any]) -> int | None:
+    """Return the stream that a lane is of; host execution keeps its thread in that column."""
+    stream = None if key.get("on_host") else key.get("stream")
+    return stream if isinstance(stream, int) else None
 
 
 def _number(frame: pl.DataFrame, keys: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
@@ -312,7 +360,7 @@ def _assemble(layers: Sequence[_Layer]) -> Lanes:
     name = events["name"].to_numpy()[packed.order]
     return Lanes(
         tuple(
-            Lane(lane.label, lane.table, lane.rank, int(hidden))
+            replace(lane, hidden=int(hidden))
             for lane, hidden in zip(lanes, packed.hidden, strict=True)
         ),
         origin,
@@ -325,6 +373,8 @@ def _assemble(layers: Sequence[_Layer]) -> Lanes:
         events["step"].fill_null(NO_STEP).to_numpy()[packed.order],
         tuple("" if name is None else name for name in texts["name"]),
         np.array([theme.index(k, f, n or "") for k, f, n in texts.iter_rows()], np.uint8),
+        tuple(texts["kind"]),
+        tuple(texts["family"]),
     )
 
 

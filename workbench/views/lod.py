@@ -61,16 +61,20 @@ class Engine:
         ns, sorted by row and start; `start` int64 from the first event, `dur` uint32 or int64.
     offset
         int64, rows + 1: row r holds the events [offset[r], offset[r + 1]).
+    span_ns
+        Least length of the extent: that of the whole, where these are some of its events.
 
     Raises UsageError when events of a row overlap, or when the span exceeds 2^62.5 ns.
 
     """
 
-    def __init__(self, start: Index, dur: NDArray[np.integer], offset: Index) -> None:
+    def __init__(
+        self, start: Index, dur: NDArray[np.integer], offset: Index, span_ns: int = 0
+    ) -> None:
         self.start, self.dur, self.offset = start, dur, offset
         self.rows = len(offset) - 1
         self._check()
-        self.span_ns = max(1, self._last_end())
+        self.span_ns = max(1, span_ns, self._last_end())
         # wraps only where sums of different rows meet: differences inside a row are exact
         self._before = np.zeros(len(start) + 1, np.int64)
         np.cumsum(dur, dtype=np.int64, out=self._before[1:])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from workbench.views.lanes import Lanes
+    from workbench.views.search import Found
 
 MAX_PIXELS = 8192
 MAX_TEXT = 300
@@ -32,7 +33,7 @@ class Reply(NamedTuple):
     buffers: list[bytes]
 
 
-def view(lanes: Lanes, request: Mapping[str, Any]) -> Reply:
+def view(lanes: Lanes, request: Mapping[str, Any], found: Found | None = None) -> Reply:
     """Answer what to draw: every event while there are few, else what fills each pixel.
 
     Request: `base a b` (the window), `width` (pixels), `first last` (rows). Header: the same with
@@ -42,6 +43,9 @@ def view(lanes: Lanes, request: Mapping[str, Any]) -> Reply:
       and `colours` in the header are what the last one counts.
     - `bins`: uint8 busy share (255 is full, at least 1 where anything is), uint8 colour of what
       takes most of the pixel; rows x width each.
+
+    With a search, `hits` in the header says which of `texts` match, and `bins` carry the same two
+    of the matches alone. `event` is the position in the whole, also where `lanes` are a part.
     """
     engine = lanes.engine
     first, last = (min(max(int(request[k]), 0), engine.rows) for k in ("first", "last"))
@@ -52,9 +56,11 @@ def view(lanes: Lanes, request: Mapping[str, Any]) -> Reply:
     visible = int((hi - lo).sum())
     header: dict[str, Any] = {"type": "view", "n": visible, "base": str(base), "a": a, "b": b}
     header |= {"width": width, "first": window.first, "last": window.last}
-    header |= {k: request.get(k) for k in ("view", "seq")}
+    header |= {k: request.get(k) for k in ("view", "seq", "version")}
     few = visible <= MAX_RECTS or not b > a
-    return (_rects if few else _bins)(lanes, header, window, lo, hi)
+    if few:
+        return _rects(lanes, header, window, (lo, hi), found)
+    return _bins(lanes, header, window, found)
 
 
 def pick(lanes: Lanes, request: Mapping[str, Any]) -> int:
@@ -103,24 +109,35 @@ def tint(lanes: Lanes, bins: Bins) -> NDArray[np.uint8]:
     return np.where(bins.dominant != NONE, colour, 0).astype(np.uint8)
 
 
-def _bins(lanes: Lanes, header: dict[str, Any], window: Window, *_: Index) -> Reply:
-    bins = lanes.engine.bins(window, header["width"])
-    buffers = [shade(bins, window).tobytes(), tint(lanes, bins).tobytes()]
+def _bins(lanes: Lanes, header: dict[str, Any], window: Window, found: Found | None) -> Reply:
+    buffers = []
+    for part in (lanes,) if found is None else (lanes, found.events):
+        bins = part.engine.bins(window, header["width"])
+        buffers += [shade(bins, window).tobytes(), tint(part, bins).tobytes()]
     return Reply(header | {"kind": "bins"}, buffers)
 
 
-def _rects(lanes: Lanes, header: dict[str, Any], window: Window, lo: Index, hi: Index) -> Reply:
+def _rects(
+    lanes: Lanes,
+    header: dict[str, Any],
+    window: Window,
+    visible: tuple[Index, Index],
+    found: Found | None,
+) -> Reply:
+    lo, hi = visible
     i = np.concatenate([np.arange(x, y) for x, y in zip(lo, hi, strict=True)] or [lo])
     row = np.repeat(np.arange(window.first, window.last), hi - lo)
     used, text = np.unique(lanes.name[i], return_inverse=True)
     columns = (
         lanes.start[i].astype("<i8"),
         lanes.dur[i].astype("<i8"),
-        i.astype("<u4"),
+        (i if lanes.places is None else lanes.places[i]).astype("<u4"),
         lanes.step[i].astype("<i4"),
         row.astype("<u2"),
         text.astype("<u2"),
     )
     header |= {"kind": "rects", "texts": [clip(lanes.names[k]) for k in used]}
     header["colours"] = lanes.colours[used].tolist()
+    if found is not None:
+        header["hits"] = found.hits[used].tolist()
     return Reply(header, [c.tobytes() for c in columns])

@@ -1,5 +1,5 @@
 // The timeline's front end: an anywidget view in Jupyter, and alive in standalone pages
-// (timeline_static.js). It continues timeline_draw.js.
+// (timeline_static.js). It continues timeline_draw.js and timeline_search.js.
 //
 // Times: ns since the first event. Those of events are BigInt. The window is a BigInt `base` and two
 // Number offsets from it, kept small by moving the base along, so nothing is lost at any zoom.
@@ -11,7 +11,7 @@ const ROW_MARGIN = 12;
 const REACH = 2;              // px around the pointer that still hit an event
 const FOREIGN_WHEEL = 250;    // ms in which a page scroll that arrives here stays a page scroll
 const OWN_WHEEL = 400;        // ms in which a zoom that hits its limit does not scroll the page
-const KEYS = "w/s zoom · a/d pan · f all · Shift+f selection · Shift+drag measures · Esc clears";
+const KEYS = "w/s zoom · a/d pan · f all · Shift+f selection · Shift+drag measures · / search · n/N next/previous · Esc clears";
 
 class Timeline extends Picture {
   constructor(model, el) {
@@ -50,7 +50,10 @@ class Timeline extends Picture {
     this.status.appendChild(make("span", "")).textContent = KEYS;
     this.live = make("div", "wb-timeline-live");
     this.live.setAttribute("aria-live", "polite");
-    this.root.append(this.canvas, this.scroller, this.tip, this.status, this.live);
+    this.finder = new Finder(this);
+    const stage = make("div", "wb-timeline-stage");
+    stage.append(this.canvas, this.scroller, this.tip);
+    this.root.append(this.finder.el, stage, this.status, this.live);
     el.append(this.root);
     this.g = this.canvas.getContext("2d");
     this.sheet = document.createElement("canvas");
@@ -106,7 +109,8 @@ class Timeline extends Picture {
   // ---- asking the kernel --------------------------------------------------------------------
   satisfied() {
     const got = this.got, [first, last] = this.visibleRows();
-    if (!got || got.snapshot || first < got.first || last > got.last) return false;
+    if (!got || got.snapshot || got.version !== this.model.get("version")) return false;
+    if (first < got.first || last > got.last) return false;
     const a = Number(this.base - got.base) + this.a, b = Number(this.base - got.base) + this.b;
     const slop = this.span * 1e-6;
     if (a < got.a - slop || b > got.b + slop) return false;
@@ -114,7 +118,7 @@ class Timeline extends Picture {
   }
   ask() {
     if (this.asked || !this.width || this.satisfied()) return;
-    const spot = [this.base, this.a, this.b, this.plot, ...this.visibleRows()].join();
+    const spot = [this.base, this.a, this.b, this.plot, this.model.get("version"), ...this.visibleRows()].join();
     if (spot === this.lastSpot) return;      // the kernel has no better picture of it
     this.lastSpot = spot;
     const [first, last] = this.visibleRows(), extra = this.span * MARGIN;
@@ -122,7 +126,7 @@ class Timeline extends Picture {
     const b = Math.min(this.b + extra, Number(this.extent - this.base));
     const width = Math.max(1, Math.round((this.plot * (b - a)) / this.span));
     this.asked = { seq: ++this.seq, at: performance.now() };
-    this.model.send({ type: "view", view: this.id, seq: this.seq, base: String(this.base), a, b, width,
+    this.model.send({ type: "view", view: this.id, seq: this.seq, version: this.model.get("version"), base: String(this.base), a, b, width,
       first: Math.max(0, first - ROW_MARGIN), last: Math.min(this.rows.length, last + ROW_MARGIN) });
     this.root.dataset.busy = "true";
     setTimeout(() => this.draw(), BUSY_AFTER + 20);
@@ -133,7 +137,7 @@ class Timeline extends Picture {
     if (m.type !== "view" || !this.asked || m.seq !== this.asked.seq) return;
     const got = { ...m, base: BigInt(m.base) };
     if (m.kind === "bins") {
-      [got.busy, got.colour] = buffers.slice(0, 2).map((b) => array(b, Uint8Array));
+      [got.busy, got.colour, got.hitBusy, got.hitColour] = buffers.map((b) => array(b, Uint8Array));
       this.paintBins(got);
     } else this.readRects(got, buffers);
     this.got = got;
@@ -156,15 +160,13 @@ class Timeline extends Picture {
     this.got = { kind: "bins", snapshot: true, base: 0n, a: 0, b: Number(this.extent), first: 0, last, width, busy: b, colour: c };
     this.paintBins(this.got);
   }
-
-
   // ---- traits -------------------------------------------------------------------------------
   follow() {
     const { model } = this, on = [
       ["msg:custom", (m, buffers) => this.receive(m, buffers)],
       ["change:window", () => this.onWindow()], ["change:selection", () => this.onSelection()],
       ["change:mark", () => this.onMark()], ["change:annotations", () => this.draw()],
-      ["change:max_height", () => this.resize()],
+      ["change:max_height", () => this.resize()], ...this.finder.follow(),
     ];
     for (const [event, does] of on) model.on(event, does);
     this.leave = [() => on.forEach(([event, does]) => model.off(event, does))];
@@ -187,8 +189,11 @@ class Timeline extends Picture {
   onMark() {
     const mark = this.model.get("mark");
     this.mark = mark && mark.dur ? mark : null;
-    if (this.mark) {
-      this.say(`Selected ${mark.text} on ${mark.lane}, ${duration(Number(mark.dur))}`);
+    const told = this.told;
+    this.told = this.mark ? `${mark.row} ${mark.start}` : "";
+    if (this.mark && this.told !== told) {   // a filter that hides or shows it again moves nothing
+      const { at, total } = this.finder.matches, number = at ? `Match ${at} of ${total}. ` : "";
+      this.say(`${number}Selected ${mark.text} on ${mark.lane}, ${duration(Number(mark.dur))}${mark.hidden ? ", hidden by the filter" : ""}`);
       this.reveal(this.mark);
     }
     this.draw();
@@ -217,6 +222,7 @@ class Timeline extends Picture {
     on(this.canvas, "pointerleave", () => { this.pointer = null; this.hideTip(); this.draw(); });
     on(this.canvas, "dblclick", () => this.mark && this.fit(BigInt(this.mark.start), BigInt(this.mark.start) + BigInt(this.mark.dur)));
     on(this.root, "keydown", (e) => this.onKey(e));
+    this.finder.listen(on);
     on(this.scroller, "scroll", () => this.scroller.scrollTop !== Math.round(this.top) && this.scrollTo(this.scroller.scrollTop));
     on(document, "wheel", (e) => { if (!this.root.contains(e.target)) this.foreign = performance.now(); }, { capture: true, passive: true });
     const restyle = () => { this.restyle(); setTimeout(() => this.restyle(), 300); };  // style sheets load late
@@ -353,7 +359,7 @@ class Timeline extends Picture {
     if (this.hovering) this.hovering.at = null;
   }
   onKey(e) {
-    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    if (e.ctrlKey || e.metaKey || e.altKey || this.finder.el.contains(e.target)) return;
     const x = this.pointer && this.pointer.x > this.gutter ? this.pointer.x - this.gutter : undefined;
     const step = this.plot * 0.15, m = this.mark;
     const focus = () => {
@@ -365,6 +371,7 @@ class Timeline extends Picture {
       a: () => this.pan(-step), d: () => this.pan(step), ArrowLeft: () => this.pan(-step), ArrowRight: () => this.pan(step),
       ArrowUp: () => this.scrollTo(this.top - 60), ArrowDown: () => this.scrollTo(this.top + 60),
       f: () => this.fit(), F: focus, Escape: () => this.clear(),
+      "/": () => this.finder.focus(), n: () => this.finder.step(1), N: () => this.finder.step(-1),
     }[e.key];
     if (!does) return;
     e.preventDefault(); e.stopPropagation();

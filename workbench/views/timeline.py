@@ -1,7 +1,8 @@
 """The timeline widget: a canvas in the browser, the level-of-detail engine in the kernel.
 
 The front end (`timeline.js`) asks for windows and shows what comes back (`replies`); this class
-holds what other panes may watch or set: `window`, `selection`, `selected`, `annotations`.
+holds what other panes may watch or set: `window`, `selection`, `selected`, `annotations`, `search`,
+`filter`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import traitlets as t
 
 from workbench import intervals, units
 from workbench.errors import UsageError
-from workbench.views import replies, theme
+from workbench.views import filters, replies, theme
 from workbench.views.lanes import Lanes, activity_lanes, from_frame
 from workbench.views.lod import NONE
 from workbench.views.overview import overview, png
+from workbench.views.search import MAX_FOUND, Found, find, hits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +29,12 @@ if TYPE_CHECKING:
     from workbench.trace.core import Source
 
 HERE = Path(__file__).parent
-FRONT_END = "\n".join((HERE / f).read_text("utf-8") for f in ("timeline_draw.js", "timeline.js"))
+SCRIPTS = ("timeline_draw.js", "timeline_search.js", "timeline.js")
+FRONT_END = "\n".join((HERE / f).read_text("utf-8") for f in SCRIPTS)
+MAX_OFFERS = 1_000
+"""Choices of a filter that the front end lists; Python takes any."""
+WELL_SEEN = 200
+"""A match is looked at closer when it takes less than one part in this many of the window."""
 EMPTY_TEXT = "Nothing to draw: the source has no events."
 
 
@@ -38,6 +45,15 @@ def _to_text(value: Sequence[int], _: object) -> list[str]:
 
 def _from_text(value: Sequence[str], _: object) -> list[int]:
     return [int(v) for v in value]
+
+
+def _filter_to_text(value: Mapping[str, Any], _: object) -> dict[str, Any]:
+    """Write numbers as text: a stream may be a pointer, above 2^53."""
+    return {k: v if k == "text" else [str(x) for x in v] for k, v in value.items()}
+
+
+def _filter_from_text(value: Mapping[str, Any], _: object) -> dict[str, Any]:
+    return {k: [int(x) for x in v] if k in {"streams", "steps"} else v for k, v in value.items()}
 
 
 def _times(*default: int) -> t.List:
@@ -51,6 +67,11 @@ class Timeline(anywidget.AnyWidget):
     Watch or set, all times in ns of the source: `window` and `selection` ([start, end], the latter
     empty without one), `selected` ({"table", "rank", "id"} of the event that was clicked, or {}),
     `annotations` ({"name", "start_ns", "end_ns"} each). A frame needs `by`, its lane columns.
+
+    `search`, as `find` takes it, marks what matches and dims the rest; `matches` counts.
+    `filter` hides what does not fulfil it: {"families": […], "streams": […], "steps": […],
+    "text": …}, each optional, all at once; lanes stay, and `filtered` says it in words. Searches,
+    `table` and `text` then look at what is drawn alone; `find` always looks at everything.
     """
 
     _esm = FRONT_END
@@ -64,6 +85,18 @@ class Timeline(anywidget.AnyWidget):
     max_height = t.Int(560).tag(sync=True)
     """Height of the lanes in CSS pixels; more of them scroll."""
     selected = t.Dict()
+    search = t.Unicode().tag(sync=True)
+    filter = t.Dict().tag(sync=True, to_json=_filter_to_text, from_json=_filter_from_text)
+    matches = t.Dict().tag(sync=True)
+    """Of a search: `text`, `total`, `within` (those that touch `window`, on any lane), `at` (the
+    number of the selected one in order of time, from 1; 0 without), `problem` (what is wrong with
+    a text typed in the browser)."""
+    filtered = t.Unicode().tag(sync=True)
+    """What `filter` leaves, as a sentence; empty without one."""
+    offers = t.Dict().tag(sync=True)
+    """Families, streams and steps that the front end lists to choose from."""
+    version = t.Int().tag(sync=True)
+    """Counts changes of what is drawn, so that the front end asks anew."""
     mark = t.Dict().tag(sync=True)
     """What the front end highlights: `replies.describe` of the selected event."""
     snapshot_rows = t.Int().tag(sync=True)
@@ -78,7 +111,9 @@ class Timeline(anywidget.AnyWidget):
         by: Sequence[str] = (),
         **traits: Any,
     ) -> None:
-        self.data = _lanes_of(source, by)
+        self.data = self.drawn = _lanes_of(source, by)
+        self.found: Found | None = None
+        self._offered = filters.offered(self.data)
         end = self.data.origin_ns + self.data.engine.span_ns
         rows = np.bincount(self.data.row_lane, minlength=len(self.data.lanes)).tolist()
         view = overview(self.data)
@@ -90,6 +125,7 @@ class Timeline(anywidget.AnyWidget):
             ],
             palette={name: list(look.palette) for name, look in theme.THEMES.items()},
             extent=extent,
+            offers=_listed(self._offered),
             snapshot_rows=len(view.busy),
             snapshot_busy=view.busy.tobytes(),
             snapshot_colour=view.colour.tobytes(),
@@ -133,10 +169,41 @@ class Timeline(anywidget.AnyWidget):
             f"{lane:{wide}}  {events:9,}  {units.duration(busy):>10}  {units.share(busy, b - a):>7}"
             for lane, events, busy, _ in frame.iter_rows()
         ]
-        return "\n".join(lines)
+        return "\n".join([*lines, self.filtered] if self.filter else lines)
+
+    def find(
+        self,
+        text: str,
+        *,
+        table: str | None = None,
+        kind: str | None = None,
+        limit: int | None = MAX_FOUND,
+    ) -> pl.DataFrame:
+        """Return the events whose name matches, in order of time, drawn or hidden.
+
+        `text` is a part of a name, or a regular expression when given as `/…/`; the case of
+        letters does not matter (in an expression, `(?-i)` makes it matter). `table` and `kind`
+        keep the events of one table (`activities`, `ops`, …) or kind (`kernel`, `copy`, …); of
+        more than `limit` events the first, None for all. Columns: `rank`, `table`, `id` (row of
+        the table), `name`, `lane`, `start_ns` (time of the source), `dur_ns`. Raises UsageError
+        on an expression that is none, and on an unknown table or kind.
+        """
+        return find(self.data, text, table=table, kind=kind, limit=limit)
+
+    def next_match(self) -> dict[str, Any]:
+        """Select the match of `search` after the selected event, else in or after the window.
+
+        After the last comes the first. `window` moves so that it is well seen. Returns
+        `selected`; nothing changes, and {} is returned, where nothing matches.
+        """
+        return self._step(1)
+
+    def previous_match(self) -> dict[str, Any]:
+        """Select the match before, as `next_match` does the one after."""
+        return self._step(-1)
 
     def _lane_totals(self, a: int, b: int) -> list[tuple[str, int, int]]:
-        events, busy = self.data.engine.totals(a, max(a, b))
+        events, busy = self.drawn.engine.totals(a, max(a, b))
         out = []
         for k, lane in enumerate(self.data.lanes):
             rows = np.flatnonzero(self.data.row_lane == k)
@@ -146,8 +213,9 @@ class Timeline(anywidget.AnyWidget):
         return out
 
     def _union(self, rows: np.ndarray[Any, Any], a: int, b: int) -> int:
-        lo, hi = self.data.offset[rows[0]], self.data.offset[rows[-1] + 1]
-        start, dur = self.data.start[lo:hi], self.data.dur[lo:hi]
+        lanes = self.drawn
+        lo, hi = lanes.offset[rows[0]], lanes.offset[rows[-1] + 1]
+        start, dur = lanes.start[lo:hi], lanes.dur[lo:hi]
         return intervals.length(intervals.union(np.maximum(start, a), np.minimum(start + dur, b)))
 
     @t.validate("selection", "window")  # type: ignore[untyped-decorator]
@@ -172,12 +240,95 @@ class Timeline(anywidget.AnyWidget):
         times = ("start_ns", "end_ns")
         return [a | {k: str(int(a[k])) for k in times} for a in proposal["value"]]
 
+    @t.validate("search")  # type: ignore[untyped-decorator]
+    def _readable(self, proposal: Mapping[str, Any]) -> str:
+        text: str = proposal["value"]
+        if text:
+            hits(self.data, text)
+        return text
+
+    @t.validate("filter")  # type: ignore[untyped-decorator]
+    def _known(self, proposal: Mapping[str, Any]) -> dict[str, Any]:
+        return filters.checked(self.data, proposal["value"], self._offered)
+
+    @t.observe("filter")  # type: ignore[untyped-decorator]
+    def _narrow(self, _: object) -> None:
+        keep = filters.mask(self.data, self.filter) if self.filter else None
+        self.drawn = self.data if keep is None else self.data.part(keep)
+        of = len(self.data.start)
+        self.filtered = filters.sentence(self.filter, len(self.drawn.start), of)
+        view = overview(self.drawn)
+        self.snapshot_busy, self.snapshot_colour = view.busy.tobytes(), view.colour.tobytes()
+        self._look(None)
+        self.mark = self._described(self._marked())
+
+    @t.observe("search")  # type: ignore[untyped-decorator]
+    def _look(self, _: object) -> None:
+        text = self.search
+        self.found = Found(self.drawn, hits(self.data, text)) if text else None
+        self._count(None)
+        self.version += 1
+
+    @t.observe("window")  # type: ignore[untyped-decorator]
+    def _count(self, _: object) -> None:
+        if self.found is None:
+            self.matches = {}
+            return
+        within = self.found.within(*self.window)
+        at = self.found.number(self._marked())
+        counts = {"total": self.found.total, "within": within, "at": at}
+        self.matches = {"text": self.search} | counts | {"problem": ""}
+
     @t.observe("selected")  # type: ignore[untyped-decorator]
     def _highlight(self, _: object) -> None:
+        self._show_mark(self._marked())
+
+    def _show_mark(self, i: int) -> None:
+        self._clicked = i
+        self._count(None)
+        self.mark = self._described(i)
+
+    def _described(self, i: int) -> dict[str, Any]:
+        hidden = i != NONE and self.drawn.position(i) == NONE
+        return replies.describe(self.data, i) | ({"hidden": True} if hidden else {})
+
+    def _marked(self) -> int:
+        """Return the place of the selected event; -1 without one."""
         i = self._clicked if self.selected else NONE
         if self.selected and self.selected != self._named(i):
             i = self.data.find(self.selected["table"], self.selected["id"], self.selected["rank"])
-        self.mark = replies.describe(self.data, i)
+        return i
+
+    def _step(self, by: int) -> dict[str, Any]:
+        if self.found is None or not self.found.total:
+            return {}
+        at = self._marked()
+        start = self.window[0] if at == NONE else self.data.event(at).start_ns
+        i = self.found.beside(at, start, by)
+        with self.hold_sync():
+            self.window = self._around(i)
+            self._select(i)
+        return dict(self.selected)
+
+    def _around(self, i: int) -> list[int]:
+        """Return a window in which an event is well seen: the present one if it is that."""
+        (a, b), (first, last) = self.window, self.extent
+        event = self.data.event(i)
+        start, dur = event.start_ns, event.dur_ns
+        span = b - a
+        if 0 < dur < span / WELL_SEEN or dur > span:
+            span = 2 * dur if dur > span else 50 * dur
+        elif a <= start and start + dur <= b:
+            return [a, b]
+        span = min(max(span, 1), last - first)
+        left = min(max(start + dur // 2 - span // 2, first), last - span)
+        return [left, left + span]
+
+    def _select(self, i: int) -> None:
+        # the mark first: another part of a row that is selected already leaves `selected` as it is
+        self._clicked = i
+        self.selected = self._named(i)
+        self._show_mark(i)
 
     _clicked = NONE
 
@@ -190,14 +341,36 @@ class Timeline(anywidget.AnyWidget):
     def _on_message(self, _: object, message: Mapping[str, Any], __: object = None) -> None:
         kind = message.get("type")
         if kind == "view":
-            self.send(*replies.view(self.data, message))
+            self.send(*replies.view(self.drawn, message, self.found))
         elif kind == "hover":
-            found = replies.describe(self.data, replies.pick(self.data, message))
+            found = replies.describe(self.data, self._pointed(message))
             self.send({"type": "hover", "view": message.get("view")} | found, [])
         elif kind == "pick":
-            self._clicked = replies.pick(self.data, message)
-            self.mark = replies.describe(self.data, self._clicked)
-            self.selected = self._named(self._clicked)
+            self._select(self._pointed(message))
+        elif kind == "step":
+            self._step(1 if int(message["by"]) > 0 else -1)
+        elif kind == "search":
+            self._typed(str(message["text"]))
+
+    def _pointed(self, message: Mapping[str, Any]) -> int:
+        """Return the place of the event that is meant; numbers count the whole, as in replies."""
+        if "event" in message:
+            return replies.pick(self.data, message)
+        return self.drawn.place(replies.pick(self.drawn, message))
+
+    def _typed(self, text: str) -> None:
+        try:
+            self.search = text
+        except UsageError as error:
+            self.search = ""
+            none = {"text": text, "total": 0, "within": 0, "at": 0}
+            self.matches = none | {"problem": str(error)}
+        else:
+            self._count(None)  # also when a text that was wrong is what it was before
+
+
+def _listed(offered: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
+    return {k: [str(v) for v in values[:MAX_OFFERS]] for k, values in offered.items()}
 
 
 def _lanes_of(source: Source | Lanes | pl.DataFrame, by: Sequence[str]) -> Lanes:

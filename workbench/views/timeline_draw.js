@@ -89,7 +89,8 @@ class Picture {
     c.line = mix(c.page, c.text, 0.15);
     c.dark = brightness(rgb(c.page)) < 0.5;
     c.palette = this.model.get("palette")[c.dark ? "dark" : "light"];
-    c.packed = Uint32Array.from(c.palette, (p) => { const [r, g2, b] = rgb(p); return 0xff000000 | (b << 16) | (g2 << 8) | r; });
+    c.dim = c.palette.map((p) => mix(c.lane, p, 0.22));   // what a search does not match
+    [c.packed, c.packedDim] = [c.palette, c.dim].map((all) => Uint32Array.from(all, (p) => { const [r, g2, b] = rgb(p); return 0xff000000 | (b << 16) | (g2 << 8) | r; }));
     c.onto = c.palette.map((p) => (brightness(rgb(p)) > 0.55 ? "#14181f" : "#ffffff"));
     const changed = JSON.stringify(c.palette) + c.page !== this.look;
     this.look = JSON.stringify(c.palette) + c.page;
@@ -159,12 +160,20 @@ class Picture {
       x0 + from / scale, AXIS - this.top + d.sheetY, (to - from) / scale, this.sheet.height);
   }
   drawRects() {
-    const d = this.got, g = this.g, s = this.plot / this.span, c = this.colours;
+    this.shown = 0;
+    const { hits } = this.got;
+    if (!hits) { this.drawBoxes(() => true, this.colours.palette, this.colours.onto); return; }
+    const muted = this.colours.palette.map(() => this.colours.muted);
+    this.drawBoxes((text) => !hits[text], this.colours.dim, muted);
+    this.drawBoxes((text) => hits[text], this.colours.palette, this.colours.onto);  // on top, however thin
+  }
+  drawBoxes(wanted, palette, onto) {
+    const d = this.got, g = this.g, s = this.plot / this.span;
     const shift = this.gutter + (Number(d.base - this.base) - this.a) * s, right = this.gutter + this.plot;
     let reached = -1, row = -1;
     const instants = [];
-    this.shown = 0;
     for (let i = 0; i < d.row.length; i++) {
+      if (!wanted(d.text[i])) continue;
       const r = this.rows[d.row[i]], x = shift + d.x0[i] * s, w = d.length[i] * s;
       if (d.row[i] !== row) { row = d.row[i]; reached = -1; }
       if (!r.h || x > right || x + w < this.gutter) continue;
@@ -175,12 +184,12 @@ class Picture {
       if (b <= reached) continue;          // a sliver inside a pixel that is painted already
       reached = Math.ceil(b);
       const y = AXIS - this.top + r.y, colour = d.colours[d.text[i]];
-      g.fillStyle = c.palette[colour];
+      g.fillStyle = palette[colour];
       g.fillRect(a, y, w > 3 ? b - a - 0.6 : b - a, r.h - 1);
-      if (b - a > 30) this.drawText(d.texts[d.text[i]], a, b, y + (r.h - 1) / 2, c.onto[colour]);
+      if (b - a > 30) this.drawText(d.texts[d.text[i]], a, b, y + (r.h - 1) / 2, onto[colour]);
     }
     for (const [x, r, colour] of instants) {
-      g.fillStyle = c.palette[colour];
+      g.fillStyle = palette[colour];
       g.fillRect(x - 1, AXIS - this.top + r.y, 2, r.h - 1);
     }
   }
@@ -232,7 +241,9 @@ class Picture {
     };
     outline(this.hovered, this.colours.muted, 1);
     outline(this.mark, this.colours.page, 4);
+    this.g.setLineDash(this.mark && this.mark.hidden ? [3, 3] : []);
     outline(this.mark, this.colours.text, 2);
+    this.g.setLineDash([]);
   }
   ticks() {
     const least = (this.span * 90) / this.plot;
@@ -302,20 +313,26 @@ class Picture {
   paintBins(d) {               // into a sheet of one device pixel a bin, stretched when drawn
     const y0 = d.first < this.rows.length ? this.rows[d.first].y : 0;
     const end = d.last > d.first ? this.rows[d.last - 1] : { y: y0, h: 0 };
-    const h = Math.max(1, end.y + end.h - y0), w = d.width, palette = this.colours.packed;
-    const image = new ImageData(w, h), px = new Uint32Array(image.data.buffer);
+    const h = Math.max(1, end.y + end.h - y0), image = new ImageData(d.width, h);
+    const c = this.colours, px = new Uint32Array(image.data.buffer);
+    this.paintRows(d, px, y0, d.busy, d.colour, d.hitBusy ? c.packedDim : c.packed, 2);
+    // a match is looked for, so it stands out of what is drawn low
+    if (d.hitBusy) this.paintRows(d, px, y0, d.hitBusy, d.hitColour, c.packed, 6);
+    this.sheet.width = d.width; this.sheet.height = h;
+    this.sheet.getContext("2d", { willReadFrequently: true }).putImageData(image, 0, 0);
+    d.sheetY = y0;
+  }
+  paintRows(d, px, y0, share, colour, palette, least) {
+    const w = d.width;
     for (let r = d.first; r < d.last; r++) {
       const row = this.rows[r], top = row.y - y0, at = (r - d.first) * w, rise = row.h - 1;
       if (!row.h) continue;
       for (let x = 0; x < w; x++) {  // column by column: line by line, the branch costs three times as much
-        const busy = d.busy[at + x];
+        const busy = share[at + x];
         if (!busy) continue;
-        const tall = Math.min(rise, Math.max(2, Math.ceil((busy * rise) / 255))), c = palette[d.colour[at + x]];
+        const tall = Math.min(rise, Math.max(least, Math.ceil((busy * rise) / 255))), c = palette[colour[at + x]];
         for (let y = top + rise - tall, i = y * w + x; y < top + rise; y++, i += w) px[i] = c;
       }
     }
-    this.sheet.width = w; this.sheet.height = h;
-    this.sheet.getContext("2d", { willReadFrequently: true }).putImageData(image, 0, 0);
-    d.sheetY = y0;
   }
 }
