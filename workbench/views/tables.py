@@ -41,7 +41,7 @@ class Column:
     hint: str = ""
     """One sentence that the heading shows on hover."""
     spare: bool = False
-    """Left out where no row has a value."""
+    """Left out where no row has a value, and where the frame does not have it."""
 
 
 def place(rank: int | None, device: int | None) -> str:
@@ -97,7 +97,9 @@ class _Scaled:
 
 def _is_told(frame: pl.DataFrame, column: Column) -> bool:
     if column.kind != "place":
-        return not column.spare or frame[column.name].count() > 0
+        if not column.spare:
+            return True
+        return column.name in frame.columns and frame[column.name].count() > 0
     places = [c for c in ("rank", "device") if c in frame.columns]
     return frame.select(places).n_unique() > 1
 
