@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from pprint import pformat
 from typing import TYPE_CHECKING, Any
 
 from workbench.capture.overhead import Overhead
@@ -65,14 +64,22 @@ def _call(name: str, of: str, options: dict[str, Any]) -> str:
     assert isinstance(question, Question)
     if not question.ask.__module__.startswith("workbench.analysis."):
         return f"{name} = {of}.{name}"
-    given = [f"{k}={_SPELLED[type(v)][1] if type(v) in _SPELLED else repr(v)}"
-             for k, v in options.items()]  # fmt: skip
-    return f"{name} = wb.{name}({', '.join([of, *given])})"
+    given = [f"{k}={_spelled(v)}" for k, v in options.items()]
+    return _folded(f"{name} = wb.{name}(", [of, *given], ")")
+
+
+def _spelled(value: object) -> str:
+    return _SPELLED[type(value)][1] if type(value) in _SPELLED else repr(value)
 
 
 def _explorer(state: states.State) -> str:
-    told = states.told(state)
-    if not told:
-        return "wb.Explorer(run)"
-    written = pformat(told, width=WIDTH, sort_dicts=False)
-    return f"wb.Explorer(run, state={written})"
+    told = [f"{key!r}: {value!r}" for key, value in states.told(state).items()]
+    return _folded("wb.Explorer(run, state={", told, "})") if told else "wb.Explorer(run)"
+
+
+def _folded(head: str, items: list[str], tail: str) -> str:
+    """Write items on one line, or on one each where they would make it too long."""
+    line = head + ", ".join(items) + tail
+    if len(line) <= WIDTH:
+        return line
+    return head + "".join(f"\n    {item}," for item in items) + f"\n{tail}"

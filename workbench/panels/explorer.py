@@ -147,8 +147,7 @@ class Explorer(w.VBox):
         if opened is None:
             raise UsageError(f"A state needs a source: {NO_RUN}")
         roofs = run_roofs.recorded(opened) if is_other else self._roofs
-        answers = Answers(opened, states.choice(whole), roofs)
-        states.fit(whole, opened, answers)
+        answers = states.answers(whole, opened, roofs)
         with links.silent(self):
             if is_other:
                 self._take(path, opened)

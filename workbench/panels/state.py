@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from workbench.costs.ceilings import Ceilings
+
 State = dict[str, Any]
 _NAMES = {
     "window": [value for _, value in WINDOWS],
@@ -85,25 +87,30 @@ def checked(given: Mapping[str, Any]) -> State:
     return default() | given
 
 
-def fit(state: State, source: Trace | Job, answers: Answers) -> None:
-    """Raise UsageError where a state speaks of what its source does not have.
+def answers(state: State, source: Trace | Job, roofs: Ceilings | None) -> Answers:
+    """Return what is to be shown of a source under a state.
 
-    `answers` are those of the source under the state's choice.
+    Raises
+    ------
+    UsageError
+        The state speaks of what the source does not have: a rank, step, event or row.
     """
     for key, offered in (("rank", offered_ranks(source)), ("step", offered_steps(source))):
         if state[key] is not None and state[key] not in offered:
             known = ", ".join(map(str, offered)) or "none to choose from"
             raise _wrong(key, f"one of the source's ({known}) or None", state[key])
-    event = state["event"]
-    if event is not None:
-        ranks = [t.meta.rank for t in answers.source.ranks]
-        if event["rank"] not in ranks:
-            raise _wrong("event", f"of rank {' or '.join(map(str, ranks))}", event)
-        find(answers.source, event)
+    found = Answers(source, choice(state), roofs)
+    if state["event"] is not None:
+        ranks = [t.meta.rank for t in found.source.ranks]
+        if state["event"]["rank"] not in ranks:
+            raise _wrong("event", f"of rank {' or '.join(map(str, ranks))}", state["event"])
+        find(found.source, state["event"])
     for table, row in state["rows"].items():
-        if row >= answers[table].height:
-            has = f"there are {answers[table].height}"
-            raise _wrong("rows", f"numbers of rows, and of {table} {has}", state["rows"])
+        if row >= found[table].height:
+            raise _wrong(
+                "rows", f"rows that exist ({table} has {found[table].height})", {table: row}
+            )
+    return found
 
 
 def choice(state: State) -> Choice:

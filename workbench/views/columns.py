@@ -167,13 +167,13 @@ PROBLEMS = (
     Column("code", "problem", hint="each with its meaning in docs/reading.md"),
     Column("rank", "rank", "count", spare=True),
     Column("count", "times", "count"),
-    Column("first_example", "first", "long", "where it was met first"),
-    Column("effect", "what it means for the figures", "long"),
+    Column("first_example", "first", "sentence", "where it was met first"),
+    Column("effect", "what it means for the figures", "sentence"),
 )
 TRUST = (
     Column("aspect", "what"),
     Column("state", "recorded", hint="partly: on some ranks, or not all of it; fault: see above"),
-    Column("detail", "in detail", "long"),
-    Column("advice", "what to do, or to know", "long", spare=True),
-    Column("concerns", "who needs it", "long", "analyses that cannot do without", spare=True),
+    Column("detail", "in detail", "sentence"),
+    Column("advice", "what to do, or to know", "sentence", spare=True),
+    Column("concerns", "who needs it", "sentence", "analyses that cannot do without", spare=True),
 )

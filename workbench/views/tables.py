@@ -36,8 +36,8 @@ class Column:
     """Column of the frame."""
     heading: str
     kind: str = "text"
-    """text, long (text that may break anywhere), cause (of idle time), count, time (ns),
-    share (0 to 1), bytes, rate (bytes a second), flag or place."""
+    """text, long (text that may break anywhere), sentence (the same, never cut), cause (of idle
+    time), count, time (ns), share (0 to 1), bytes, rate (bytes a second), flag or place."""
     hint: str = ""
     """One sentence that the heading shows on hover."""
     spare: bool = False
@@ -81,7 +81,7 @@ def html_table(
 
 
 _MARK = ' class="wb-selected" aria-selected="true"'
-_LOOKS = {"cause": "text wb-word", "long": "text wb-long"}
+_LOOKS = {"cause": "text wb-word", "long": "text wb-long", "sentence": "text wb-long"}
 """Kinds that look like text, and how they differ from it."""
 
 
@@ -136,7 +136,7 @@ def _cell(scaled: _Scaled, row: dict[str, Any]) -> str:
     if value is None:
         look = _LOOKS.get(column.kind, column.kind)
         return f'<td class="wb-{look} wb-null" data-v="">{UNKNOWN}</td>'
-    if column.kind in ("text", "long", "cause", "flag"):
+    if column.kind in ("text", "long", "sentence", "cause", "flag"):
         return _text_cell(column.kind, value)
     if column.kind == "share":
         return _share_cell(value)
@@ -148,7 +148,7 @@ def _text_cell(kind: str, value: object) -> str:
     text = ("yes" if value else "no") if kind == "flag" else str(value)
     text = causes.label(text) if kind == "cause" else text
     whole = html.escape(text)
-    shown = html.escape(cut(text))
+    shown = whole if kind == "sentence" else html.escape(cut(text))
     title = f' title="{whole}"' if shown != whole else ""
     look = _LOOKS.get(kind, kind)
     return f'<td class="wb-{look}" data-v="{whole}"{title}>{shown}</td>'
