@@ -50,7 +50,7 @@ class Controls(w.HBox):
         self.rank = w.Dropdown(options=[(ALL, ALL)], description="rank", style=style)
         self.window = w.Dropdown(options=WINDOWS, description="window", style=style)
         self.step = w.Dropdown(options=[(ALL, ALL)], description="step", style=style)
-        self.run.layout = w.Layout(width="440px", max_width="100%")
+        self.run.layout = w.Layout(flex="1 1 260px", width="auto", max_width="440px")
         self.window.layout = w.Layout(width="190px")
         self.rank.layout, self.step.layout = w.Layout(width="130px"), w.Layout(width="130px")
         again = w.Button(icon="refresh", tooltip="list the runs again", layout={"width": "36px"})

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from workbench.panels.answers import Answers
-    from workbench.trace.core import Source
+    from workbench.trace.core import Job, Trace
 
 MEMORY_POINTS = 800
 """Moments of each device that fill a picture; peaks stay exact."""
@@ -51,7 +51,7 @@ class Question:
         return self.ask(answers.source, **self.options(answers))
 
 
-def problems(source: Source) -> pl.DataFrame:
+def problems(source: Trace | Job) -> pl.DataFrame:
     """Return the table of faults met while reading."""
     return source.problems
 

@@ -164,15 +164,20 @@ GROUPS = (
     Column("alone_ns", "alone", "time", "nor does another group communicate; may be added up"),
 )
 PROBLEMS = (
-    Column("code", "problem", hint="each with its meaning in docs/reading.md"),
+    Column("code", "problem", "word", hint="each with its meaning in docs/reading.md"),
     Column("rank", "rank", "count", spare=True),
     Column("count", "times", "count"),
     Column("first_example", "first", "sentence", "where it was met first"),
     Column("effect", "what it means for the figures", "sentence"),
 )
 TRUST = (
-    Column("aspect", "what"),
-    Column("state", "recorded", hint="partly: on some ranks, or not all of it; fault: see above"),
+    Column("aspect", "what", "word"),
+    Column(
+        "state",
+        "recorded",
+        "word",
+        hint="partly: on some ranks, or not all of it",
+    ),
     Column("detail", "in detail", "sentence"),
     Column("advice", "what to do, or to know", "sentence", spare=True),
     Column("concerns", "who needs it", "sentence", "analyses that cannot do without", spare=True),

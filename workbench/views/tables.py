@@ -36,8 +36,9 @@ class Column:
     """Column of the frame."""
     heading: str
     kind: str = "text"
-    """text, long (text that may break anywhere), sentence (the same, never cut), cause (of idle
-    time), count, time (ns), share (0 to 1), bytes, rate (bytes a second), flag or place."""
+    """text, word (text on one line), long (text that may break anywhere), sentence (the same, never
+    cut), cause (of idle time), count, time (ns), share (0 to 1), bytes, rate (bytes a second), flag
+    or place."""
     hint: str = ""
     """One sentence that the heading shows on hover."""
     spare: bool = False
@@ -80,8 +81,14 @@ def html_table(
     return table + (f'<p class="wb-nothing">{left_out:,} more rows.</p>' if left_out else "")
 
 
+TEXTS = ("text", "word", "long", "sentence", "cause", "flag")
 _MARK = ' class="wb-selected" aria-selected="true"'
-_LOOKS = {"cause": "text wb-word", "long": "text wb-long", "sentence": "text wb-long"}
+_LOOKS = {
+    "word": "text wb-word",
+    "cause": "text wb-word",
+    "long": "text wb-long",
+    "sentence": "text wb-long",
+}
 """Kinds that look like text, and how they differ from it."""
 
 
@@ -136,7 +143,7 @@ def _cell(scaled: _Scaled, row: dict[str, Any]) -> str:
     if value is None:
         look = _LOOKS.get(column.kind, column.kind)
         return f'<td class="wb-{look} wb-null" data-v="">{UNKNOWN}</td>'
-    if column.kind in ("text", "long", "sentence", "cause", "flag"):
+    if column.kind in TEXTS:
         return _text_cell(column.kind, value)
     if column.kind == "share":
         return _share_cell(value)
