@@ -172,7 +172,7 @@ def assert_code_gives(explorer, **known):
     [
         (RANKS, {}, []),
         (RANKS, {k: v for k, v in SET.items() if k not in ("source", "tab")}, []),
-        (CPU, {"window": "host", "step": 2, "convention": "tracelens"}, ["Launches"]),
+        (CPU, {"window": "host", "step": 2, "convention": "tracelens"}, ["Launches", "Overlap"]),
     ],
 )
 def test_the_cell_gives_the_frames_in_sight_and_the_pane(source, choice, empty):

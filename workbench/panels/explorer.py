@@ -197,8 +197,9 @@ class Explorer(w.VBox):
     @cached_property
     def _path(self) -> str | None:
         """The path that opens what is shown; telling it of an object takes opening it."""
-        is_shown = self.source is not None and self._shown is not None
-        return states.path_of(self._shown) if is_shown else None
+        if self.source is None or self._shown is None:
+            return None
+        return states.path_of(self._shown)
 
     def _list(self, path: str) -> None:
         """Show a path as the picked run; one that is no run of the folder is offered as well."""
