@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 from browser.labdrive import Lab, write_notebook
 from browser.test_start import CLIPPED, Panel
@@ -27,7 +30,7 @@ def lab(tmp_path, chromium):
 
 def open_tab(panel, title):
     """Open a tab and wait until its pictures are there."""
-    panel.box.get_by_role("tab", name=title, exact=True).click()
+    panel.box.get_by_role("tab", name=re.compile(rf"^{title}( \(\d+\))?$")).click()
     panel.page.wait_for_timeout(800)
     for figure in panel.box.locator(".wb-figure:visible").all():
         figure.locator("canvas").first.wait_for(timeout=30_000)
@@ -104,3 +107,66 @@ def test_a_click_on_a_point_of_the_roofline_shows_it_on_the_timeline(lab):
         assert selected.strip() == "activities"
         picked = book.run_code("print(explorer.panes.tables['roofline'].selected)")
         assert int(picked) == point["row"]
+
+
+STATE = """
+import json
+explorer.state = json.loads({!r})
+"""
+
+
+def test_what_is_set_in_the_page_is_state_and_code(lab):
+    with lab.page(width=1280, height=1800) as tab:
+        tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        book = tab.open("explorer.ipynb")
+        book.run_all()
+        panel = Panel(tab.page, 0)
+        panel.ready()
+        open_tab(panel, "Operators")
+        panel.box.locator("th[data-name='calls']:visible").click()
+        open_tab(panel, "Roofline")
+        choices = panel.box.locator("select:visible")
+        choices.nth(4).select_option("kind of work")
+        choices.nth(5).select_option("epilogues")
+        panel.box.locator("th[data-name='group']:visible").first.wait_for(timeout=10_000)
+        book.wait_idle()
+        state = json.loads(book.run_code("import json; print(json.dumps(explorer.state))"))
+        assert state["sort"] == {"ops": {"column": "calls", "down": True}}
+        assert (state["tab"], state["roofline_by"]) == ("Roofline", "kind")
+        assert state["convention"] == "epilogues"
+
+        panel.box.get_by_role("button", name="copy as code").click()
+        panel.box.get_by_role("status").filter(has_text="copied").wait_for(timeout=10_000)
+        copied = tab.page.evaluate("() => navigator.clipboard.readText()")
+        assert copied.splitlines() == book.run_code("print(explorer.code())").strip().splitlines()
+        book.run_code(copied.replace("wb.Explorer(", "again = wb.Explorer("))
+        assert book.run_code("print(again.state == explorer.state)").strip() == "True"
+        assert panel.box.evaluate(CLIPPED) == []
+
+        book.run_code(STATE.format(json.dumps(state | {"tab": "Operators", "sort": {}})))
+        panel.box.locator("th[data-name='calls'][aria-sort='none']:visible").wait_for()
+        rows = book.run_code("print(json.dumps(explorer.frames['ops']['calls'].to_list()))")
+        assert column(panel, "calls") == json.loads(rows)
+        wanted = state | {"tab": "Operators", "sort": {"ops": {"column": "calls", "down": False}}}
+        book.run_code(STATE.format(json.dumps(wanted)))
+        panel.box.locator("th[data-name='calls'][aria-sort='ascending']:visible").wait_for()
+        assert column(panel, "calls") == sorted(column(panel, "calls"))
+
+
+REFUSE = "() => { Object.defineProperty(navigator, 'clipboard', { value: undefined }); }"
+
+
+def test_code_can_be_copied_by_hand_where_the_page_may_not_write(lab):
+    with lab.page(width=1280, height=1200) as tab:
+        book = tab.open("explorer.ipynb")
+        book.run_all()
+        panel = Panel(tab.page, 0)
+        panel.ready()
+        tab.page.evaluate(REFUSE)
+        panel.box.get_by_role("button", name="copy as code").click()
+        code = panel.box.get_by_role("textbox")
+        code.wait_for(timeout=10_000)
+        assert code.input_value().startswith("import workbench as wb\n")
+        assert code.evaluate("(e) => e.selectionEnd - e.selectionStart") == len(code.input_value())
+        code.press("Escape")
+        assert code.count() == 0 or not code.is_visible()

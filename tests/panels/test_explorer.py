@@ -120,7 +120,7 @@ def shown(explorer, title):
     for widget in explorer.panes.tabs.children[list(TABS).index(title)].children:
         if isinstance(widget, w.HTML):
             found += [html.unescape(t) for t in re.findall(r"<p[^>]*>(.*?)</p>", widget.value)]
-        else:
+        elif not isinstance(widget, w.HBox):  # which holds controls
             assert not isinstance(widget, Table) or widget.html
             found.append(widget.name)
     return found

@@ -14,9 +14,12 @@ from workbench.analysis import (
     modules,
     ops,
     phases,
+    recoverable,
     roofline,
     steps,
+    trust,
 )
+from workbench.trace.schema import polars_schema
 from workbench.views import columns, tables
 from workbench.views.tables import Column, html_table
 
@@ -134,8 +137,11 @@ def test_every_column_list_fits_the_frame_of_its_analysis():
         columns.PEAK: memory_peak.SCHEMA,
         columns.GROUPS: groups.SCHEMA,
         columns.COLLECTIVES: collectives.SCHEMA,
-        columns.ROOFLINE: roofline.COLUMNS,
+        columns.PROBLEMS: dict(polars_schema("problems")) | {"rank": pl.Int32()},
+        columns.TRUST: trust.SCHEMA,
     }
+    schemas |= {columns.ROOFLINE: roofline.COLUMNS | roofline.GROUPED}
+    schemas |= {columns.RECOVERABLE: recoverable.SCHEMA | {"group": pl.String()}}
     for described, schema in schemas.items():
         assert {c.name for c in described if c.kind != "place"} <= set(schema)
         one = pl.DataFrame({n: [None] for n in schema}, schema=schema)

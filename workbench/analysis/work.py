@@ -78,7 +78,8 @@ def calls(work: pl.DataFrame, roofs: Roofs | str, *, is_host: bool) -> pl.DataFr
     """Return a row for each owning operator: `time_ns` of its activities' union, kind, precision.
 
     Work without an operator is one row for each kind of activity. `kind` is the family of the cost
-    model, communication, copy or other; `kernel_family` that of the activity that took longest.
+    model, communication, copy or other; `kernel_family` that of the activity that took longest;
+    `activity_kind` that of its first activity, which tells work without an operator apart.
     """
     alone = pl.col("kind").to_physical().cast(pl.Int64) - len(ACTIVITY_KINDS)
     key = pl.when(pl.col("owner").is_null()).then(alone).otherwise(pl.col("owner").cast(pl.Int64))
@@ -87,6 +88,7 @@ def calls(work: pl.DataFrame, roofs: Roofs | str, *, is_host: bool) -> pl.DataFr
         *(pl.col(c).first() for c in _OWNER),
         pl.len().alias("activities"),
         pl.col("message_bytes").sum(),
+        activity_kind=pl.col("kind").first(),
         kernel_family=pl.col("family").sort_by("dur_ns").last(),
         talks=(pl.col("kind") == "collective").any(),
         copies=pl.col("kind").is_in(COPY_KINDS).all(),

@@ -7,7 +7,7 @@ shows what an `Answers` says.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from workbench.analysis.names import ANALYSES
 from workbench.analysis.steps import typical_ns
 from workbench.analysis.summary import meta
 from workbench.analysis.window import Range
-from workbench.panels.questions import QUESTIONS
+from workbench.panels.questions import QUESTIONS, REGROUPED
 from workbench.trace.core import Job, Source, Trace
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ class Choice:
     step: tuple[int, int] | None = None
     within: Range | None = None
     """A stretch of the chosen ranks' time; it stands in place of window and step."""
+    by: str = "operator"
+    """How the roofline groups its points."""
+    convention: str = "default"
+    """How the roofline counts FLOPs."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,13 @@ class Answers(Mapping[str, pl.DataFrame]):
     def __repr__(self) -> str:
         """Name the frames and nothing that changes between runs."""
         return f"Answers({', '.join(QUESTIONS)})"
+
+    def regrouped(self, by: str, convention: str) -> Answers:
+        """Return the same with other points of the roofline; all other frames stay known."""
+        choice = replace(self.choice, by=by, convention=convention)
+        other = Answers(self.source, choice, self.ceilings)
+        other._known = {n: f for n, f in self._known.items() if n not in REGROUPED}
+        return other
 
     @cached_property
     def narrowed(self) -> dict[str, Any]:
@@ -198,6 +209,11 @@ class Answers(Mapping[str, pl.DataFrame]):
             "model. Activities count whole, by when they start. A click on a point shows the "
             "longest of its activities on the timeline."
         )
+
+    @property
+    def faults(self) -> int:
+        """How many kinds of faults reading met, on each rank."""
+        return self.source.problems.height
 
 
 def _share(known: pl.DataFrame, column: str) -> tuple[str, str]:

@@ -1,14 +1,16 @@
 """`Explorer`: where the time of a run goes, in linked panes.
 
 Controls make a `Choice`, `Answers` turns it into frames, panes show them. A pane in a tab is
-filled when the tab is opened. Everything shown can be read and set from Python: `load()`,
-`choose()`, `timeline.selected`, `timeline.selection`; `frames`, `headline`, `notes`, `details`.
+filled when the tab is opened. Everything shown can be read and set from Python: `state`, all of it
+at once; `load()`, `choose()`, `timeline.selected`, `timeline.selection`; `frames`, `headline`,
+`notes`, `details`. `code()` is the cell that reproduces what is in sight.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +18,9 @@ import ipywidgets as w
 import polars as pl
 
 from workbench.costs import run_roofs
-from workbench.errors import WorkbenchError
-from workbench.panels import links, text
+from workbench.errors import UsageError, WorkbenchError
+from workbench.panels import code, links, text
+from workbench.panels import state as states
 from workbench.panels.answers import Answers, Choice
 from workbench.panels.controls import ALL, GIVEN, NO_CHOICE, Controls
 from workbench.panels.details import SCHEMA, details
@@ -40,7 +43,8 @@ class Explorer(w.VBox):
     """Looks at a run folder, a trace file, an opened `Trace` or `Job`, or the runs of `runs_dir`.
 
     Without a source it opens the newest run that is done; with a `launcher`, each run that the
-    launcher has recorded. `error` is the sentence shown when a run cannot be opened.
+    launcher has recorded. `error` is the sentence shown when a run cannot be opened. `state` is set
+    when the source is open.
     """
 
     def __init__(
@@ -49,10 +53,11 @@ class Explorer(w.VBox):
         *,
         runs_dir: str | Path = "runs",
         launcher: Launcher | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> None:
         # as a run names itself: absolute, links kept, so that the two can be compared
         self.runs_dir = Path(os.path.abspath(Path(runs_dir).expanduser()))  # noqa: PTH100
-        self._given = source
+        self._given = self._shown = source
         self.source: Trace | Job | None = None
         self.answers: Answers | None = None
         self.timeline: Timeline | None = None
@@ -68,6 +73,8 @@ class Explorer(w.VBox):
         if launcher is not None:
             launcher.observe(lambda change: self._recorded(change["new"]), "last_run")
         self._open_first()
+        if state is not None:
+            self.state = state
 
     def __repr__(self) -> str:
         """Say what it is and nothing that changes between runs (notebook checks compare it)."""
@@ -105,6 +112,59 @@ class Explorer(w.VBox):
         selection = self.timeline.selection if self.timeline is not None else []
         return self._row.choice((selection[0], selection[1]) if selection else None)
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """All that is chosen, as a dict that JSON can hold; see `panels.state.default`.
+
+        Setting it restores the pane: keys that are left out go to their default, the source stays
+        without one. A state with an unknown key, or with what its source does not have, raises
+        UsageError (InputError for a source that does not open) and changes nothing.
+        """
+        found = states.default() | {"source": self._path}
+        if self.timeline is None:
+            return found
+        choice, timeline = self.choice, self.timeline
+        return found | {
+            "rank": choice.rank,
+            "window": choice.window,
+            "step": None if choice.step is None else choice.step[0],
+            "selection": list(timeline.selection) or None,
+            "view": list(timeline.window) if timeline.window != timeline.extent else None,
+            "event": dict(timeline.selected) or None,
+            "rows": self.panes.rows,
+            "tab": self.panes.tab,
+            "sort": self.panes.sort,
+            "roofline_by": choice.by,
+            "convention": choice.convention,
+        }
+
+    @state.setter
+    def state(self, wanted: Mapping[str, Any]) -> None:
+        whole = states.checked(wanted)
+        path = whole["source"]
+        is_other = path is not None and not _is_same(path, self._path)
+        opened = open_source(path) if is_other else self.source
+        if opened is None:
+            raise UsageError(f"A state needs a source: {NO_RUN}")
+        roofs = run_roofs.recorded(opened) if is_other else self._roofs
+        answers = states.answers(whole, opened, roofs)
+        with links.silent(self):
+            if is_other:
+                self._take(path, opened)
+                self._row.offer(opened)
+                self._list(path)
+            self._restore(whole, answers)
+
+    def code(self) -> str:
+        """Return the cell that reproduces what is in sight, in plain calls of `workbench`.
+
+        Its variables are the frames of the open tab, named as in `frames`; its value is an explorer
+        with this state. Without a source, UsageError.
+        """
+        if self.source is None or self.answers is None:
+            raise UsageError(f"There is nothing to write code for: {self.error or NO_RUN}")
+        return code.cell(self.state, self.source, self.answers, self.panes.in_sight)
+
     def choose(
         self, *, rank: int | None = None, window: str = "steps", step: int | None = None
     ) -> None:
@@ -124,10 +184,30 @@ class Explorer(w.VBox):
         except WorkbenchError as error:
             self._show_nothing(self._reason(source) or str(error))
             return
-        self.source, self._roofs = opened, run_roofs.recorded(opened)
+        self._take(source, opened)
         with links.silent(self):
             self._row.offer(opened)
         self._show_source()
+
+    def _take(self, source: Given, opened: Trace | Job) -> None:
+        self._shown, self.source, self.error = source, opened, None
+        self._roofs = run_roofs.recorded(opened)
+        self.__dict__.pop("_path", None)
+
+    @cached_property
+    def _path(self) -> str | None:
+        """The path that opens what is shown; telling it of an object takes opening it."""
+        if self.source is None or self._shown is None:
+            return None
+        return states.path_of(self._shown)
+
+    def _list(self, path: str) -> None:
+        """Show a path as the picked run; one that is no run of the folder is offered as well."""
+        listed = next((str(o.path) for o in self._offers if _is_same(path, str(o.path))), None)
+        if listed is None:
+            self._given = path
+            self.refresh()
+        self.run.value = listed or GIVEN
 
     def refresh(self) -> None:
         """List the runs of the folder again; the one that is shown stays."""
@@ -171,8 +251,27 @@ class Explorer(w.VBox):
 
     # ---- showing --------------------------------------------------------------------------
 
+    def _restore(self, state: states.State, answers: Answers) -> None:
+        """Set controls, timeline and panes to a state that fits; nothing of it acts by itself."""
+        if (
+            self.timeline is None
+            or self.answers is None
+            or (self.answers.source.ranks != answers.source.ranks)
+        ):
+            self._set_timeline(Timeline(answers.source))
+        assert self.timeline is not None
+        self._body.layout.display = ""
+        self._row.put(state)
+        self.timeline.window = state["view"] or self.timeline.extent
+        self.timeline.selection = state["selection"] or []
+        self.timeline.selected = state["event"] or {}
+        self.panes.arrange(state["tab"], state["sort"])
+        self._show(answers)
+        self.panes.mark(state["rows"])
+
     def _show_nothing(self, error: str) -> None:
         self.source, self.answers, self.error = None, None, error
+        self.__dict__.pop("_path", None)
         self._facts.value = ""
         self._notes.value = text.notes((error,), is_error=True)
         self._set_timeline(None)
@@ -187,12 +286,12 @@ class Explorer(w.VBox):
         self._set_timeline(Timeline(chosen.source))
         self._show()
 
-    def _show(self) -> None:
-        """Answer the choice anew and refill what is in sight."""
+    def _show(self, answers: Answers | None = None) -> None:
+        """Answer the choice anew, unless that was done, and refill what is in sight."""
         if self.source is None:
             return
         try:
-            self.answers = Answers(self.source, self.choice, self._roofs)
+            self.answers = answers or Answers(self.source, self.choice, self._roofs)
             self._facts.value = text.facts(self.answers.facts)
             self._notes.value = text.notes(self.answers.notes)
             self.panes.show(self.answers)
@@ -200,6 +299,12 @@ class Explorer(w.VBox):
             self._show_nothing(str(error))
             return
         self._follow()
+
+    def _regroup(self) -> None:
+        """Draw other points in the roofline; all else stays."""
+        if self.answers is not None:
+            self.answers = self.answers.regrouped(self.by.value, self.convention.value)
+            self.panes.regroup(self.answers)
 
     def _follow(self) -> None:
         """Show the selected event, and the rows that it belongs to."""
@@ -216,23 +321,26 @@ class Explorer(w.VBox):
         self.timeline = timeline
         self._stage.children = () if timeline is None else (timeline,)
         if timeline is not None:
-            timeline.observe(lambda _: self._show(), "selection")
-            timeline.observe(lambda _: self._follow(), "selected")
+            timeline.observe(lambda _: self._on(self._show), "selection")
+            timeline.observe(lambda _: self._on(self._follow), "selected")
 
     # ---- controls -------------------------------------------------------------------------
 
     def _make_controls(self) -> None:
-        self._row = controls = Controls(self.refresh)
+        self._row = controls = Controls(self.refresh, self.code)
         self.run, self.rank = controls.run, controls.rank
         self.window, self.step = controls.window, controls.step
+        self.by, self.convention = controls.by, controls.convention
         self._facts, self._notes, self._details = w.HTML(), w.HTML(), w.HTML()
         self._stage = w.VBox()
-        self.panes = Panes(on_row=self._row_clicked)
+        self.panes = Panes(on_row=self._row_clicked, dials={"roofline": controls.roofline})
         self._body = w.VBox([self.panes.breakdown, self._stage, self._details, self.panes.tabs])
         self.run.observe(lambda change: self._on(self._pick, change["new"]), "value")
         self.rank.observe(lambda _: self._on(self._show_source), "value")
         self.window.observe(lambda _: self._on(self._show), "value")
         self.step.observe(lambda _: self._on(self._show), "value")
+        for dial in (self.by, self.convention):
+            dial.observe(lambda _: self._on(self._regroup), "value")
 
     def _on(self, act: Any, *arguments: Any) -> None:
         if not self._quiet:
@@ -242,6 +350,10 @@ class Explorer(w.VBox):
         """Show on the timeline what a row of a table stands for."""
         if not self._quiet and self.timeline is not None and self.answers is not None:
             links.show_row(self.timeline, self.answers, table, row)
+
+
+def _is_same(path: str, other: str | None) -> bool:
+    return other is not None and Path(path).resolve() == Path(other).resolve()
 
 
 def _name(source: Given) -> str:

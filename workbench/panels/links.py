@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench.analysis import work
+from workbench.analysis.roofline import GROUPS
 from workbench.analysis.window import select
 from workbench.errors import unknown_name
 from workbench.panels.details import find
@@ -16,6 +17,7 @@ from workbench.panels.table import NO_ROW
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from workbench.analysis.window import Selection
     from workbench.panels.answers import Answers
     from workbench.trace.core import Trace
     from workbench.views.timeline import Timeline
@@ -118,18 +120,34 @@ def gap(answers: Answers, row: int) -> tuple[list[int], dict[str, Any]]:
     return window, {"table": "activities", "rank": rank, "id": ended_by} if known else {}
 
 
-def longest_of_shape(answers: Answers, table: str, row: int) -> dict[str, Any]:
+def longest_of_point(answers: Answers, table: str, row: int) -> dict[str, Any]:
     """Return the longest activity that a row of `roofline` stands for, as `selected` has it."""
     keys = answers[table].row(row, named=True)
     found = {"table": "activities", "rank": keys["rank"]}
     options = answers.narrowed | {"device": keys["device"]}
     for chosen in select(answers.source, rank=keys["rank"], **options):
-        ran = work.labelled(work.owned(chosen))
-        same = ran.filter(pl.col(k).eq_missing(pl.lit(keys[k])) for k in ("operator", "shapes"))
-        best = same.sort("dur_ns", descending=True)["id"]
+        ran = work.owned(chosen, answers.choice.convention)
+        best = _of_point(answers, chosen, ran, keys).sort("dur_ns", descending=True)["id"]
         if len(best):
             return found | {"id": int(best[0])}
     return {}
+
+
+def _of_point(
+    answers: Answers, chosen: Selection, ran: pl.DataFrame, keys: Mapping[str, Any]
+) -> pl.DataFrame:
+    """Keep the activities of an operator with its shapes, or of the calls of a group."""
+    if answers.choice.by == "operator":
+        same = [pl.col(k).eq_missing(pl.lit(keys[k])) for k in ("operator", "shapes")]
+        return work.labelled(ran).filter(same)
+    calls = work.calls(ran, "roofs change no group", is_host=chosen.is_host)
+    calls = calls.with_columns(everything=pl.lit("all"))
+    group = pl.col(GROUPS[answers.choice.by]).cast(pl.String)
+    mine = calls.filter(group.eq_missing(_text(keys["group"])))
+    owned = pl.col("owner").is_in(mine["owner"].drop_nulls().implode())
+    alone = mine.filter(pl.col("owner").is_null())["activity_kind"].cast(pl.String)
+    alike = pl.col("kind").cast(pl.String).is_in(alone.implode())
+    return ran.filter(owned.fill_null(value=False) | (pl.col("owner").is_null() & alike))
 
 
 def show_row(timeline: Timeline, answers: Answers, table: str, row: int) -> None:
@@ -139,6 +157,6 @@ def show_row(timeline: Timeline, answers: Answers, table: str, row: int) -> None
     elif table == "idle":
         timeline.window, timeline.selected = gap(answers, row)
     elif table in {"roofline", "recoverable"}:
-        timeline.selected = longest_of_shape(answers, table, row)
+        timeline.selected = longest_of_point(answers, table, row)
     else:
         timeline.selected = longest(answers, table, row)

@@ -9,13 +9,14 @@ import ipywidgets as w
 
 from workbench.errors import WorkbenchError
 from workbench.panels import text
-from workbench.panels.parts import Picture, Rows
+from workbench.panels.parts import Dials, Picture, Rows
+from workbench.panels.questions import REGROUPED
 from workbench.panels.table import NO_ROW, Table
-from workbench.panels.tabs import TABS
+from workbench.panels.tabs import COUNTED, TABS
 from workbench.views.figure import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from workbench.panels.answers import Answers
     from workbench.panels.parts import Part
@@ -30,8 +31,11 @@ BREAKDOWN = Picture(frame="breakdown", name="breakdown", view="breakdown.bars", 
 class Panes:
     """The breakdown bars, and tabs that are filled when they are opened."""
 
-    def __init__(self, on_row: Callable[[str, int], None]) -> None:
+    def __init__(
+        self, on_row: Callable[[str, int], None], dials: Mapping[str, w.Widget] | None = None
+    ) -> None:
         self.answers: Answers | None = None
+        self.dials = dials or {}
         parts = [part for tab in TABS.values() for part in tab]
         self.breakdown = self._figure_of(BREAKDOWN)
         self.tables = {
@@ -54,7 +58,45 @@ class Panes:
         self.answers, self._stale = answers, set(TABS)
         self._marks = dict.fromkeys(self.tables, NO_ROW)
         self.breakdown.redraw()
+        self.tabs.titles = tuple(_titles(answers))
         self._fill()
+
+    def regroup(self, answers: Answers) -> None:
+        """Show answers that differ in the points of the roofline alone."""
+        self.answers = answers
+        self._marks |= dict.fromkeys(REGROUPED, NO_ROW)
+        self._stale.add("Roofline")
+        self._fill()
+
+    @property
+    def tab(self) -> str:
+        """The title of the tab in sight."""
+        return list(TABS)[self.tabs.selected_index or 0]
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """The row that is marked in each table that has one."""
+        return {name: row for name, row in self._marks.items() if row != NO_ROW}
+
+    @property
+    def sort(self) -> dict[str, dict[str, Any]]:
+        """By what each table is sorted that is not in its frame's order."""
+        return {name: dict(table.order) for name, table in self.tables.items() if table.order}
+
+    @property
+    def in_sight(self) -> tuple[str, ...]:
+        """The frames that the tab in sight shows."""
+        if self.answers is None:
+            return ()
+        shown = self._told(self.answers, TABS[self.tab])
+        return tuple(dict.fromkeys(part.frame for part in shown if not isinstance(part, Dials)))
+
+    def arrange(self, tab: str, sort: Mapping[str, Mapping[str, Any]]) -> None:
+        """Open a tab and sort the tables, before `show` fills them."""
+        self.answers = None
+        self.open(tab)
+        for name, table in self.tables.items():
+            table.order = dict(sort.get(name, {}))
 
     def open(self, title: str) -> None:
         """Open a tab by its title."""
@@ -83,8 +125,7 @@ class Panes:
 
     def _fill(self) -> None:
         """Fill the tab in sight, unless it shows these answers already."""
-        index = self.tabs.selected_index or 0
-        title = list(TABS)[index]
+        title = self.tab
         if self.answers is None or title not in self._stale:
             return
         self._stale.discard(title)
@@ -92,23 +133,30 @@ class Panes:
             contents = tuple(self._contents(self.answers, TABS[title]))
         except WorkbenchError as error:
             contents = (w.HTML(text.notes((str(error),), is_error=True)),)
-        self.tabs.children[index].children = contents
+        self.tabs.children[list(TABS).index(title)].children = contents
 
-    def _contents(self, answers: Answers, parts: tuple[Part, ...]) -> Iterator[w.Widget]:
+    def _contents(self, answers: Answers, parts: tuple[Part | Dials, ...]) -> Iterator[w.Widget]:
         """Return what a tab holds, with its tables and pictures up to date.
 
-        First what the recording lacks for it; a frame that is empty for that reason has no part.
+        First what the recording lacks for it.
         """
-        lacking = {part.frame: answers.lacking(part.frame) for part in parts}
-        sentences = dict.fromkeys(s for said in lacking.values() for s in said)
-        if sentences:
+        frames = [part.frame for part in parts if not isinstance(part, Dials)]
+        if sentences := dict.fromkeys(s for frame in frames for s in answers.lacking(frame)):
             yield w.HTML(text.notes(sentences))
-        for part in parts:
-            if not part.when(answers) or (lacking[part.frame] and answers[part.frame].is_empty()):
+        for part in self._told(answers, parts):
+            if isinstance(part, Dials):
+                yield self.dials[part.name]
                 continue
             if said := part.said if isinstance(part.said, str) else part.said(answers):
                 yield w.HTML(text.caption(said))
             yield self._shown(answers, part)
+
+    @staticmethod
+    def _told(answers: Answers, parts: Iterable[Part | Dials]) -> Iterator[Part | Dials]:
+        """Leave out a frame that is empty for what the recording lacks."""
+        for part in parts:
+            if isinstance(part, Dials) or (part.when(answers) and _is_told(answers, part.frame)):
+                yield part
 
     def _shown(self, answers: Answers, part: Part) -> w.Widget:
         frame = answers[part.frame]
@@ -132,3 +180,14 @@ class Panes:
             return view(self.answers[part.frame], theme=theme, width=width, **part.options)
 
         return Figure(draw, height=part.height, name=part.name)
+
+
+def _is_told(answers: Answers, frame: str) -> bool:
+    return not (answers.lacking(frame) and answers[frame].is_empty())
+
+
+def _titles(answers: Answers) -> Iterator[str]:
+    """Return the titles of the tabs, with a count where there is something to look at."""
+    for title in TABS:
+        count = COUNTED[title](answers) if title in COUNTED else 0
+        yield f"{title} ({count})" if count else title

@@ -45,6 +45,13 @@ class Rows(Part):
     columns: tuple[Column, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Dials:
+    """Controls of what stands below them, by the name that the panes know them by."""
+
+    name: str
+
+
 def has(frame: str) -> Callable[[Answers], bool]:
     """Say whether a frame has rows."""
     return lambda answers: answers[frame].height > 0

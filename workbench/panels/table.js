@@ -17,13 +17,13 @@ function render({ model, el }) {
   box.className = "wb-table-box";
   box.tabIndex = 0;
   el.append(box);
-  let sorted = null;          // {column, down}
 
   const sort = () => {
     const body = box.querySelector("tbody");
-    if (!sorted || !body) return;
+    const sorted = model.get("order");
+    if (!sorted.column || !body) return;
     const heads = [...box.querySelectorAll("th")];
-    const column = heads.findIndex((h) => h.dataset.name === sorted.name);
+    const column = heads.findIndex((h) => h.dataset.name === sorted.column);
     if (column < 0) return;
     heads.forEach((h) => h.setAttribute("aria-sort", "none"));
     heads[column].setAttribute("aria-sort", sorted.down ? "descending" : "ascending");
@@ -34,6 +34,7 @@ function render({ model, el }) {
     });
     body.append(...rows);
   };
+  const reorder = () => { if (model.get("order").column) sort(); else fill(); };
   const mark = () => {
     const wanted = String(model.get("selected"));
     for (const row of box.querySelectorAll("tbody tr")) {
@@ -59,10 +60,11 @@ function render({ model, el }) {
   const act = (target) => {
     const head = target.closest("th");
     if (head) {
-      const name = head.dataset.name;
+      const column = head.dataset.name;
       const first = !head.classList.contains("wb-text");
-      sorted = { name, down: sorted?.name === name ? !sorted.down : first };
-      sort();
+      const sorted = model.get("order");
+      model.set("order", { column, down: sorted.column === column ? !sorted.down : first });
+      model.save_changes();
       return;
     }
     const row = target.closest("tbody tr");
@@ -79,6 +81,7 @@ function render({ model, el }) {
     }
   });
   model.on("change:html", fill);
+  model.on("change:order", reorder);
   model.on("change:selected", mark);
   fill();
   const shown = new ResizeObserver(() => {    // a tab that was hidden has no heights to scroll by
@@ -89,6 +92,7 @@ function render({ model, el }) {
   return () => {
     shown.disconnect();
     model.off("change:html", fill);
+    model.off("change:order", reorder);
     model.off("change:selected", mark);
   };
 }

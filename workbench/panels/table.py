@@ -39,11 +39,15 @@ class Style(anywidget.AnyWidget):
 
 
 class Table(anywidget.AnyWidget):
-    """A frame as a table; `selected` is a row number of the frame, or -1."""
+    """A frame as a table; `selected` is a row number of the frame, or -1.
+
+    `order` is {"column", "down"} of the heading that it is sorted by, or {}: the frame's own order.
+    """
 
     _esm = (HERE / "table.js").read_text("utf-8")
     html = t.Unicode().tag(sync=True)
     selected = t.Int(NO_ROW).tag(sync=True)
+    order = t.Dict().tag(sync=True)
 
     def __init__(self, columns: Sequence[Column], *, name: str, nothing: str = "") -> None:
         super().__init__()

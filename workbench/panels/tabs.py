@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from workbench.costs import cost
 from workbench.panels.parts import (
+    Dials,
     Picture,
     Rows,
     has,
@@ -15,7 +17,7 @@ from workbench.panels.parts import (
 from workbench.views import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from workbench.panels.answers import Answers
     from workbench.panels.parts import Part
@@ -25,7 +27,12 @@ def _communicates(answers: Answers) -> bool:
     return bool(answers["overlap"]["communication_ns"].sum())
 
 
-TABS: Mapping[str, tuple[Part, ...]] = {
+def _roofline(answers: Answers) -> str:
+    counted = cost.convention(answers.choice.convention).says
+    return f"{answers.coverage} FLOPs: {counted}."
+
+
+TABS: Mapping[str, tuple[Part | Dials, ...]] = {
     "Kernels": (
         Rows(
             frame="kernels",
@@ -193,13 +200,14 @@ TABS: Mapping[str, tuple[Part, ...]] = {
         ),
     ),
     "Roofline": (
+        Dials(name="roofline"),
         Picture(
             frame="roofline",
             name="roofline",
             view="roofline.plot",
             height=480,
             options={"height": 480},
-            said=lambda answers: answers.coverage,
+            said=_roofline,
         ),
         Rows(frame="roofline", columns=columns.ROOFLINE),
         Rows(
@@ -209,5 +217,22 @@ TABS: Mapping[str, tuple[Part, ...]] = {
             "win, not a promise. Time beside other work does not shorten the step.",
         ),
     ),
+    "Problems": (
+        Rows(
+            frame="problems",
+            columns=columns.PROBLEMS,
+            said="Faults met while reading the files, of the whole recording: each kind once a "
+            "rank, with what it means for the figures.",
+            nothing="Reading met no fault.",
+        ),
+        Rows(
+            frame="trust",
+            columns=columns.TRUST,
+            said="What this recording can and cannot answer, and which of its figures to take "
+            "with care.",
+        ),
+    ),
 }
 """Tabs in their order, each with its parts from the top."""
+COUNTED: Mapping[str, Callable[[Answers], int]] = {"Problems": lambda answers: answers.faults}
+"""Tabs whose title counts what is in them."""

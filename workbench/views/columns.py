@@ -55,27 +55,31 @@ COLLECTIVES = (
     Column("wait_ns", "wait", "time", "for the last rank to start; unknown without all ranks"),
     Column("bus_bytes_per_s", "bus bandwidth", "rate", "as nccl-tests counts it"),
 )
+_GROUPED = (
+    Column("operator", "operator", spare=True),
+    Column("group", "group", hint="without a name: what belongs to no group", spare=True),
+    Column("kind", "kind of work", hint="of a group: of what took most of its time"),
+    Column("shapes", "shapes", "long", spare=True),
+)
 ROOFLINE = (
-    Column("operator", "operator"),
-    Column("shapes", "shapes", "long"),
+    *_GROUPED,
     _PLACE,
     Column("share_of_device_time", "share of device time", "share"),
     Column("time_ns", "time", "time"),
     Column("calls", "calls", "count"),
     Column("ratio_to_roof", "of its roof", "share", "time its roofs allow / time it took"),
-    Column("bound", "bound by"),
+    Column("bound", "bound by", spare=True),
     Column("reason", "why unknown", "long", "why there is no ratio to the roof"),
 )
 RECOVERABLE = (
-    Column("operator", "operator"),
-    Column("shapes", "shapes", "long"),
+    *_GROUPED,
     _PLACE,
     Column("recoverable_ns", "above its roof", "time", "time it took - time its roofs allow"),
     Column("recoverable_share", "share of device time", "share", "of the device's busy time"),
     Column("time_ns", "time", "time"),
     Column("calls", "calls", "count"),
     Column("ratio_to_roof", "of its roof", "share", "time its roofs allow / time it took"),
-    Column("bound", "bound by"),
+    Column("bound", "bound by", spare=True),
     Column("reason", "why unknown", "long", "why there is no ratio to the roof", spare=True),
 )
 CAUSES = (
@@ -158,4 +162,23 @@ GROUPS = (
     Column("overlap_share", "overlapped", "share", "of it, beside compute"),
     Column("exposed_ns", "exposed", "time", "nothing computes; groups may be so at one time"),
     Column("alone_ns", "alone", "time", "nor does another group communicate; may be added up"),
+)
+PROBLEMS = (
+    Column("code", "problem", "word", hint="each with its meaning in docs/reading.md"),
+    Column("rank", "rank", "count", spare=True),
+    Column("count", "times", "count"),
+    Column("first_example", "first", "sentence", "where it was met first"),
+    Column("effect", "what it means for the figures", "sentence"),
+)
+TRUST = (
+    Column("aspect", "what", "word"),
+    Column(
+        "state",
+        "recorded",
+        "word",
+        hint="partly: on some ranks, or not all of it",
+    ),
+    Column("detail", "in detail", "sentence"),
+    Column("advice", "what to do, or to know", "sentence", spare=True),
+    Column("concerns", "who needs it", "sentence", "analyses that cannot do without", spare=True),
 )

@@ -36,12 +36,13 @@ class Column:
     """Column of the frame."""
     heading: str
     kind: str = "text"
-    """text, long (text that may break anywhere), cause (of idle time), count, time (ns),
-    share (0 to 1), bytes, rate (bytes a second), flag or place."""
+    """text, word (text on one line), long (text that may break anywhere), sentence (the same, never
+    cut), cause (of idle time), count, time (ns), share (0 to 1), bytes, rate (bytes a second), flag
+    or place."""
     hint: str = ""
     """One sentence that the heading shows on hover."""
     spare: bool = False
-    """Left out where no row has a value."""
+    """Left out where no row has a value, and where the frame does not have it."""
 
 
 def place(rank: int | None, device: int | None) -> str:
@@ -80,8 +81,14 @@ def html_table(
     return table + (f'<p class="wb-nothing">{left_out:,} more rows.</p>' if left_out else "")
 
 
+TEXTS = ("text", "word", "long", "sentence", "cause", "flag")
 _MARK = ' class="wb-selected" aria-selected="true"'
-_LOOKS = {"cause": "text wb-word", "long": "text wb-long"}
+_LOOKS = {
+    "word": "text wb-word",
+    "cause": "text wb-word",
+    "long": "text wb-long",
+    "sentence": "text wb-long",
+}
 """Kinds that look like text, and how they differ from it."""
 
 
@@ -97,7 +104,9 @@ class _Scaled:
 
 def _is_told(frame: pl.DataFrame, column: Column) -> bool:
     if column.kind != "place":
-        return not column.spare or frame[column.name].count() > 0
+        if not column.spare:
+            return True
+        return column.name in frame.columns and frame[column.name].count() > 0
     places = [c for c in ("rank", "device") if c in frame.columns]
     return frame.select(places).n_unique() > 1
 
@@ -134,7 +143,7 @@ def _cell(scaled: _Scaled, row: dict[str, Any]) -> str:
     if value is None:
         look = _LOOKS.get(column.kind, column.kind)
         return f'<td class="wb-{look} wb-null" data-v="">{UNKNOWN}</td>'
-    if column.kind in ("text", "long", "cause", "flag"):
+    if column.kind in TEXTS:
         return _text_cell(column.kind, value)
     if column.kind == "share":
         return _share_cell(value)
@@ -146,7 +155,7 @@ def _text_cell(kind: str, value: object) -> str:
     text = ("yes" if value else "no") if kind == "flag" else str(value)
     text = causes.label(text) if kind == "cause" else text
     whole = html.escape(text)
-    shown = html.escape(cut(text))
+    shown = whole if kind == "sentence" else html.escape(cut(text))
     title = f' title="{whole}"' if shown != whole else ""
     look = _LOOKS.get(kind, kind)
     return f'<td class="wb-{look}" data-v="{whole}"{title}>{shown}</td>'
