@@ -23,6 +23,8 @@ DEFAULT = {
     "selection": None,
     "view": None,
     "event": None,
+    "search": "",
+    "filter": {},
     "rows": {},
     "tab": "Kernels",
     "sort": {},
@@ -36,6 +38,8 @@ SET = DEFAULT | {
     "selection": [1_000_000, 5_000_000],
     "view": [900_000, 6_000_000],
     "event": {"table": "activities", "rank": 1, "id": 7},
+    "search": "/gemm|nccl/",
+    "filter": {"steps": [11]},
     "rows": {"kernels": 0, "ops": 3, "roofline": 1},
     "tab": "Roofline",
     "sort": {"ops": {"column": "calls", "down": True}},
@@ -55,6 +59,7 @@ def test_everything_that_was_done_by_hand_is_in_the_state(explorer):
     explorer.by.value, explorer.convention.value = "kind", "epilogues"
     explorer.timeline.selection = [1_000_000, 5_000_000]
     explorer.timeline.window = [900_000, 6_000_000]
+    explorer.timeline.search, explorer.timeline.filter = "/gemm|nccl/", {"steps": [11]}
     explorer.panes.open("Roofline")
     explorer.panes.tables["roofline"].selected = 1
     explorer.panes.tables["ops"].order = {"column": "calls", "down": True}
@@ -301,3 +306,11 @@ def test_other_points_leave_all_other_frames_known(grouped, monkeypatch):
     assert any("with masked query-key pairs" in said for said in caption)
     grouped.by.value, grouped.convention.value = "operator", "default"
     assert grouped.frames["roofline"].equals(by_shape)
+
+
+def test_a_search_or_filter_that_does_not_fit_changes_nothing(explorer):
+    before = explorer.state
+    for wrong in ({"search": "/(/"}, {"filter": {"steps": [99]}}, {"filter": {"stops": [1]}}):
+        with pytest.raises(UsageError):
+            explorer.state = before | {"rank": 1} | wrong
+        assert explorer.state == before

@@ -131,6 +131,8 @@ class Explorer(w.VBox):
             "selection": list(timeline.selection) or None,
             "view": list(timeline.window) if timeline.window != timeline.extent else None,
             "event": dict(timeline.selected) or None,
+            "search": timeline.search,
+            "filter": dict(timeline.filter),
             "rows": self.panes.rows,
             "tab": self.panes.tab,
             "sort": self.panes.sort,
@@ -148,12 +150,14 @@ class Explorer(w.VBox):
             raise UsageError(f"A state needs a source: {NO_RUN}")
         roofs = run_roofs.recorded(opened) if is_other else self._roofs
         answers = states.answers(whole, opened, roofs)
+        timeline = self._timeline_of(answers)
+        timeline.check(whole["search"], whole["filter"])
         with links.silent(self):
             if is_other:
                 self._take(path, opened)
                 self._row.offer(opened)
                 self._list(path)
-            self._restore(whole, answers)
+            self._restore(whole, answers, timeline)
 
     def code(self) -> str:
         """Return the cell that reproduces what is in sight, in plain calls of `workbench`.
@@ -251,20 +255,25 @@ class Explorer(w.VBox):
 
     # ---- showing --------------------------------------------------------------------------
 
-    def _restore(self, state: states.State, answers: Answers) -> None:
-        """Set controls, timeline and panes to a state that fits; nothing of it acts by itself."""
-        if (
-            self.timeline is None
-            or self.answers is None
-            or (self.answers.source.ranks != answers.source.ranks)
+    def _timeline_of(self, answers: Answers) -> Timeline:
+        """Return the picture of the same ranks: the one that is shown, or a new one."""
+        shown = () if self.answers is None else self.answers.source.ranks
+        if self.timeline is not None and list(map(id, shown)) == list(
+            map(id, answers.source.ranks)
         ):
-            self._set_timeline(Timeline(answers.source))
-        assert self.timeline is not None
+            return self.timeline
+        return Timeline(answers.source)
+
+    def _restore(self, state: states.State, answers: Answers, timeline: Timeline) -> None:
+        """Set controls, timeline and panes to a state that fits; nothing of it acts by itself."""
+        if timeline is not self.timeline:
+            self._set_timeline(timeline)
         self._body.layout.display = ""
         self._row.put(state)
-        self.timeline.window = state["view"] or self.timeline.extent
-        self.timeline.selection = state["selection"] or []
-        self.timeline.selected = state["event"] or {}
+        timeline.window = state["view"] or timeline.extent
+        timeline.selection = state["selection"] or []
+        timeline.selected = state["event"] or {}
+        timeline.filter, timeline.search = state["filter"], state["search"]
         self.panes.arrange(state["tab"], state["sort"])
         self._show(answers)
         self.panes.mark(state["rows"])

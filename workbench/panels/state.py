@@ -40,8 +40,8 @@ def default() -> State:
 
     `source` is a path, null for what the explorer was given as an object; `rank`, `step`: null is
     all; `selection`, `view`: [start, end] in ns of the chosen ranks' time, null is none and the
-    whole; `event`: table, rank, id, or null; `rows`: table to the number of its marked row; `sort`:
-    table to {column, down}.
+    whole; `event`: table, rank, id, or null; `search`, `filter`: those of the timeline; `rows`:
+    table to the number of its marked row; `sort`: table to {column, down}.
     """
     return {
         "source": None,
@@ -51,6 +51,8 @@ def default() -> State:
         "selection": None,
         "view": None,
         "event": None,
+        "search": "",
+        "filter": {},
         "rows": {},
         "tab": next(iter(TABS)),
         "sort": {},
@@ -194,6 +196,8 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "selection": _STRETCH,
     "view": _STRETCH,
     "event": (_is_event, 'like {"table": "activities", "rank": 0, "id": 7} or None'),
+    "search": (lambda value: isinstance(value, str), "a text, or a pattern as in /gemm|conv/"),
+    "filter": (lambda value: isinstance(value, dict), "a dict, as a timeline's filter"),
     "rows": (_are_rows, f"numbers of rows by table ({', '.join(_TABLES)})"),
     "sort": (_is_sort, 'like {"kernels": {"column": "count", "down": True}}, of known columns'),
 }

@@ -240,6 +240,12 @@ class Timeline(anywidget.AnyWidget):
         times = ("start_ns", "end_ns")
         return [a | {k: str(int(a[k])) for k in times} for a in proposal["value"]]
 
+    def check(self, search: str, chosen: Mapping[str, Any]) -> None:
+        """Raise UsageError for a `search` or a `filter` that could not be set."""
+        filters.checked(self.data, chosen, self._offered)
+        if search:
+            hits(self.data, search)
+
     @t.validate("search")  # type: ignore[untyped-decorator]
     def _readable(self, proposal: Mapping[str, Any]) -> str:
         text: str = proposal["value"]
