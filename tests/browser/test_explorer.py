@@ -125,7 +125,7 @@ def test_what_is_set_in_the_page_is_state_and_code(lab):
         open_tab(panel, "Operators")
         panel.box.locator("th[data-name='calls']:visible").click()
         open_tab(panel, "Roofline")
-        choices = panel.box.locator("select:visible")
+        choices = panel.box.locator(".widget-dropdown select:visible")
         choices.nth(4).select_option("kind of work")
         choices.nth(5).select_option("epilogues")
         panel.box.locator("th[data-name='group']:visible").first.wait_for(timeout=10_000)

@@ -57,7 +57,7 @@ class Panel:
     def chosen(self):
         """Return what the dropdowns in sight show."""
         code = "(all) => all.map((s) => s.selectedOptions[0]?.textContent ?? null)"
-        shown = self.box.locator("select:visible").evaluate_all(code)
+        shown = self.box.locator(".widget-dropdown select:visible").evaluate_all(code)
         return [text.replace("\xa0", " ").strip() for text in shown]
 
     def timeline(self, expression):
