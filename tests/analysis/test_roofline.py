@@ -324,6 +324,15 @@ def test_tf32_is_told_by_the_kernel_or_not_at_all(name, precision, peak):
         assert mm["reason"] == "the kernels' names do not tell fp32 from TF32"
 
 
+@pytest.mark.parametrize(
+    ("name", "precision"), [("ampere_sgemm_128x64_tn", "fp32"), ("mystery", "fp32 or tf32")]
+)
+def test_an_unknown_device_may_have_tf32(name, precision):
+    ops = [op_row(0, "aten::mm", None, 0, [[64, 128], [128, 256]], F2)]
+    trace = trace_of(ops, [kernel(0, 0, 0, 100, name=name)], device="Board 7")
+    assert roofline(trace)["precision"].to_list() == [precision]
+
+
 def test_devices_without_tf32_run_floats_in_fp32():
     ops = [op_row(0, "aten::mm", None, 0, [[64, 128], [128, 256]], F2)]
     trace = trace_of(ops, [kernel(0, 0, 0, 100, name="mystery")], device="Tesla T4")

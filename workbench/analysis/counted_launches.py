@@ -122,7 +122,7 @@ def _kernels(trace: Trace, device: int | None) -> pl.DataFrame:
     if device is not None:
         kernels = kernels.filter(pl.col("device") == device)
     kernels = launch_match.sized(kernels.sort("start_ns", maintain_order=True))
-    costs = models.operators(trace)
+    costs = levels.counted(trace.ops, models.prices_on_device(trace), "default")
     owner = levels.owners(trace.ops["parent"], levels.working(costs), kernels["op"])
     told = costs.select(
         "model",

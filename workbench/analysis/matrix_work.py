@@ -6,6 +6,7 @@ import polars as pl
 
 from workbench.analysis.window import Selection
 from workbench.costs import levels, models, precision
+from workbench.costs.cost import convention
 from workbench.costs.roofs import Roofs
 from workbench.trace.core import Trace
 
@@ -43,10 +44,14 @@ def is_linked(chosen: Selection, steps: pl.Series) -> bool:
 def prices(trace: Trace) -> pl.DataFrame:
     """Return `op unit precision model_flops hardware_flops` for operators with counted FLOPs."""
     every = models.prices_on_device(trace)
-    priced = levels.counted(trace.ops, every, "default").rename({"flops": "hardware_flops"})
-    model = levels.counted(trace.ops, every, MODEL_FLOPS).select("op", model_flops="flops")
-    found = priced.drop_nulls("hardware_flops").join(model, on="op", how="left")
-    return found.select("op", "unit", "precision", "model_flops", "hardware_flops")
+    carrying = levels.carrying(trace.ops, every).drop_nulls("flops")
+    return carrying.select(
+        "op",
+        "unit",
+        "precision",
+        model_flops=convention(MODEL_FLOPS).flops(),
+        hardware_flops=convention("default").flops(),
+    )
 
 
 def matrix_work(
@@ -63,8 +68,9 @@ def matrix_work(
     owner = levels.owners(trace.ops["parent"], products["op"], ran["op"])
     calls = _calls(ran.with_columns(op=owner).join(products, on="op", how="semi"), trace.ops)
     is_again = pl.col("phase") == "recomputation"
+    in_doubt = precision.may_be_tf32(roofs, is_host=chosen.is_host)
     found = calls.join(products, on="op", how="inner").with_columns(
-        precision=_told() if _has_tf32(chosen, roofs) else pl.col("precision"),
+        precision=precision.told() if in_doubt else pl.col("precision"),
         model_flops=pl.when(is_again).then(0).otherwise("model_flops"),
     )
     return found.select(pl.col(n).cast(t) for n, t in SCHEMA.items()).sort("op")
@@ -72,28 +78,13 @@ def matrix_work(
 
 def _calls(ran: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each owner: step, phase, family, and what its kernels' names tell."""
-    name = pl.col("name").cast(pl.String)
     calls = (
         ran.sort("dur_ns", descending=True)
         .group_by("op", maintain_order=True)
         .agg(
             pl.col("step").first(),
             pl.col("family").first(),
-            name.str.contains(precision.TF32_NAME).any().alias("is_tf32"),
-            name.str.contains(precision.FP32_NAME).any().alias("is_fp32"),
+            **precision.hints(),
         )
     )
     return calls.join(ops.select(pl.col("id").alias("op"), "phase"), on="op", how="left")
-
-
-def _told() -> pl.Expr:
-    """Tell TF32 from fp32 by the names of the kernels, where they tell."""
-    found = precision.resolved(pl.col("is_tf32"), pl.col("is_fp32"))
-    return pl.when(pl.col("precision") == "fp32").then(found).otherwise("precision")
-
-
-def _has_tf32(chosen: Selection, roofs: Roofs | str) -> bool:
-    """Say whether fp32 may mean TF32 there; where the device is unknown, it may."""
-    if chosen.is_host:
-        return False
-    return isinstance(roofs, str) or roofs.peak("tf32", "matrix") is not None

@@ -96,8 +96,12 @@ def calls(work: pl.DataFrame, roofs: Roofs | str, *, is_host: bool) -> pl.DataFr
     grouped = grouped.join(_over_link(keyed), on="group", how="left").sort("group")
     time = intervals.grouped_length(keyed["group"].to_numpy(), *spans(keyed), grouped.height)
     grouped = grouped.with_columns(pl.Series("time_ns", time), kind=_kind())
-    has_tf32 = not is_host and not isinstance(roofs, str) and roofs.peak("tf32", "matrix")
-    return _with_tf32(grouped, keyed) if has_tf32 else grouped
+    if not precision.may_be_tf32(roofs, is_host=is_host):
+        return grouped
+    in_doubt = keyed.filter((pl.col("precision") == "fp32") & (pl.col("unit") == "matrix"))
+    hints = in_doubt.group_by("group").agg(**precision.hints())
+    grouped = grouped.join(hints, on="group", how="left", maintain_order="left")
+    return grouped.with_columns(precision=precision.told())
 
 
 def _kind() -> pl.Expr:
@@ -118,21 +122,6 @@ def _over_link(keyed: pl.DataFrame) -> pl.DataFrame:
     ways = {n: direction(n) in {"HtoD", "DtoH"} for n in copied["name"].unique()}
     over = pl.col("name").replace_strict(ways, default=False, return_dtype=pl.Boolean)
     return copied.group_by("group").agg(over_link=over.any())
-
-
-def _with_tf32(grouped: pl.DataFrame, keyed: pl.DataFrame) -> pl.DataFrame:
-    """Tell TF32 from fp32 by the names of the kernels, where they tell."""
-    in_doubt = keyed.filter((pl.col("precision") == "fp32") & (pl.col("unit") == "matrix"))
-    name = pl.col("name").cast(pl.String)
-    told = in_doubt.group_by("group").agg(
-        tf32=name.str.contains(precision.TF32_NAME).any(),
-        fp32=name.str.contains(precision.FP32_NAME).any(),
-    )
-    found = precision.resolved(pl.col("tf32"), pl.col("fp32"))
-    grouped = grouped.join(told, on="group", how="left", maintain_order="left")
-    return grouped.with_columns(
-        precision=pl.when(pl.col("tf32").is_null()).then("precision").otherwise(found)
-    )
 
 
 def labelled(calls: pl.DataFrame) -> pl.DataFrame:

@@ -25,6 +25,12 @@ VIEW = views.COST.model
 
 
 def counted(ops: pl.DataFrame, priced: pl.DataFrame, convention: str) -> pl.DataFrame:
+    """Return those of `prices` that carry a count, with their FLOPs by a convention."""
+    flops = named(convention).flops().alias("flops")
+    return carrying(ops, priced).with_columns(flops).select(SCHEMA.names())
+
+
+def carrying(ops: pl.DataFrame, priced: pl.DataFrame) -> pl.DataFrame:
     """Return those of `prices` that carry a count: outside any that works itself, innermost."""
     found = priced.filter(pl.col("reason").is_null())
     op, is_view = found["op"], (found["model"] == VIEW).to_numpy()
@@ -33,8 +39,7 @@ def counted(ops: pl.DataFrame, priced: pl.DataFrame, convention: str) -> pl.Data
     around = enclosing(ops["parent"], op.filter(pl.Series(outside & ~is_view)))
     encloses = np.zeros(ops.height, dtype=bool)
     encloses[around.to_numpy()] = True
-    carrying = found.filter(pl.Series(outside & (is_view | ~encloses[op.to_numpy()])))
-    return carrying.with_columns(named(convention).flops().alias("flops")).select(SCHEMA.names())
+    return found.filter(pl.Series(outside & (is_view | ~encloses[op.to_numpy()])))
 
 
 def working(carrying: pl.DataFrame) -> pl.Series:
