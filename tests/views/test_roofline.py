@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from workbench.analysis.roofline import COLUMNS
+from workbench.views import log_plane
 from workbench.views import roofline as view
 from workbench.views.theme import DARK, LIGHT
 
@@ -88,8 +89,8 @@ def test_a_cache_level_has_its_own_line():
 
 
 def test_labels_of_close_roofs_stand_apart():
-    assert view.spread([1, 2, 1000], (1, 1e24)) == pytest.approx([1, 10, 1000])
-    assert view.spread([], (1, 10)) == []
+    assert log_plane.spread([1, 2, 1000], (1, 1e24)) == pytest.approx([1, 10, 1000])
+    assert log_plane.spread([], (1, 10)) == []
 
 
 def test_the_picture_holds_every_point_and_both_axes_are_logarithmic():

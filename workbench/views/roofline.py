@@ -12,21 +12,17 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import holoviews as hv
-import holoviews.plotting.bokeh
-import numpy as np
 import polars as pl
 
 from workbench import units
+from workbench.views import log_plane
+from workbench.views.breakdown import sentence
+from workbench.views.log_plane import DRAWN, GIGA, REACHED, SIZE
 from workbench.views.theme import THEMES, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-GIGA = 1e9
-MIN_SIZE, MAX_SIZE = 5.0, 42.0
-"""Diameters in screen pixels of the shortest and the longest operator."""
-MARGIN = (85, 75)
-"""Screen pixels that axes, title and tools take of the width and the height."""
 CROWD = 300
 """With more points than this, they are drawn fainter."""
 LEGEND = {
@@ -58,7 +54,6 @@ TOOLTIPS = [
     ("of the memory roof", "@memory_ratio"),
     ("bytes", "@moved"),
 ]
-_TEXT = {"text_font_size": "9pt", "text_baseline": "bottom", "backend": "bokeh"}
 NOTHING = "No operator in this window has recorded shapes and a model with FLOPs."
 
 
@@ -69,24 +64,18 @@ def points(frame: pl.DataFrame) -> pl.DataFrame:
     """
     if "group" in frame.columns:
         frame = frame.rename({"group": "operator"}).with_columns(shapes=pl.lit(None, pl.String))
-    drawn = frame.with_row_index("row").filter(_DRAWN)
-    longest = pl.col("time_ns").max()
-    grown = (pl.col("time_ns") / longest).sqrt() * (MAX_SIZE - MIN_SIZE) + MIN_SIZE
-    drawn = drawn.with_columns(grown.alias("size")).sort("time_ns", descending=True)
+    drawn = frame.with_row_index("row").filter(DRAWN).sort("time_ns", descending=True)
     texts = pl.DataFrame([_texts(row) for row in drawn.iter_rows(named=True)], schema=_TEXTS)
     legend = pl.col("kind").replace_strict(
         {k: v for k, (v, _) in LEGEND.items()}, default=REST, return_dtype=pl.String
     )
     return drawn.select(
-        pl.col("flops_per_byte"),
-        (pl.col("achieved_flops_per_s") / GIGA).alias("gflops_per_s"),
-        "size",
+        "flops_per_byte",
+        REACHED,
+        SIZE,
         legend.alias("kind"),
         pl.col("row").cast(pl.Int64),
     ).hstack(texts)
-
-
-_DRAWN = (pl.col("flops_per_byte") > 0) & (pl.col("achieved_flops_per_s") > 0)
 
 
 _TEXTS = pl.Schema(
@@ -181,37 +170,26 @@ def plot(
     look = THEMES[theme]
     shown = points(frame)
     if shown.is_empty():
-        return _sentence(look, width, height)
+        return sentence(NOTHING, look, width, height)
     lines = roofs(frame)
-    x, y = _range(shown, lines)
+    x, y = log_plane.extents(shown, lines)
     kinds = [*dict.fromkeys(name for name, _ in LEGEND.values()), REST]
     drawn = [shown.filter(pl.col("kind") == kind) for kind in kinds]
     elements = [
-        *_lines(lines, x, y, look),
+        *log_plane.lines(lines, x, y, [look.text] * lines.height),
         *(_points(part, look, crowded=shown.height > CROWD) for part in drawn if part.height),
-        *_labels(lines, x, y, look, _tilt(x, y, width, height)),
+        *log_plane.labels(lines, x, y, look, width=width, height=height),
     ]
     return hv.Overlay(elements).opts(
-        width=width,
-        height=height,
         title=_title(frame, shown),
-        logx=True,
-        logy=True,
-        xlim=x,
-        ylim=y,
         xlabel="arithmetic intensity (FLOP per byte)",
-        ylabel="reached (GFLOP/s)",
-        show_grid=True,
-        legend_position="bottom_right",
-        active_tools=["pan"],
-        hooks=[_themed(look)],
-        backend="bokeh",
+        **log_plane.plane(x, y, look, width, height),
     )
 
 
 def _title(frame: pl.DataFrame, shown: pl.DataFrame) -> str:
     """Say how much of the time the points stand for, and how near the roof the whole is."""
-    drawn, every = (int(f["time_ns"].sum()) for f in (frame.filter(_DRAWN), frame))
+    drawn, every = (int(f["time_ns"].sum()) for f in (frame.filter(DRAWN), frame))
     noun = "group" if "group" in frame.columns else "operator shape"
     noun += "" if shown.height == 1 else "s"
     title = f"Roofline: {shown.height} {noun}, {units.share(drawn, every)} of the time"
@@ -228,121 +206,20 @@ def _distance(frame: pl.DataFrame) -> str:
     return f"; what has a roof runs at {units.share(allowed, took)} of it"
 
 
-def _range(
-    shown: pl.DataFrame, lines: pl.DataFrame
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the extents: all points, the ridges where a bandwidth meets a peak, and some air."""
-    peaks = lines.filter(pl.col("kind") == "peak")["value"].to_list()
-    slopes = lines.filter(pl.col("kind") == "bandwidth")["value"].to_list()
-    ridges = [p / s for p in peaks for s in slopes]
-    across = [*shown["flops_per_byte"], *ridges]
-    up = [*shown["gflops_per_s"], *peaks]
-    return (min(across) / 5, max(across) * 4), (min(up) / 3, max(up) * 3)
-
-
-def _lines(
-    lines: pl.DataFrame, x: tuple[float, float], y: tuple[float, float], look: Theme
-) -> list[hv.Curve]:
-    peaks = lines.filter(pl.col("kind") == "peak")["value"].to_list()
-    slopes = lines.filter(pl.col("kind") == "bandwidth")["value"].to_list()
-    steepest, highest = max(slopes, default=0.0), max(peaks, default=y[1])
-    ends = [((p / steepest if steepest else x[0], x[1]), (p, p)) for p in peaks]
-    ends += [((x[0], highest / s), (x[0] * s, highest)) for s in slopes]
-    options = {"color": look.text, "line_width": 1.5, "backend": "bokeh"}
-    return [hv.Curve(e, "flops_per_byte", "gflops_per_s").opts(**options) for e in ends]
-
-
 def _points(part: pl.DataFrame, look: Theme, *, crowded: bool) -> hv.Points:
     kind = part["kind"][0]
-    columns = {name: part[name].to_numpy() for name in part.columns}
-    texts = [n for n in part.columns if n not in {"flops_per_byte", "gflops_per_s"}]
-    element = hv.Points(columns, ["flops_per_byte", "gflops_per_s"], texts, label=kind)
-    return element.opts(
-        color=_colour(kind, look),
-        size="size",
+    return log_plane.points(
+        part,
+        look,
+        label=kind,
+        colour=_colour(kind, look),
+        tooltips=TOOLTIPS,
         alpha=0.45 if crowded else 0.75,
-        line_color=look.background,
-        line_width=0.5,
         tools=["hover", "tap"],
-        hover_tooltips=TOOLTIPS,
         nonselection_alpha=0.25,
-        backend="bokeh",
     )
 
 
 def _colour(kind: str, look: Theme) -> str:
     numbers = dict(LEGEND.values())
     return look.families[numbers[kind]] if kind in numbers else look.of(REST)
-
-
-def _labels(
-    lines: pl.DataFrame, x: tuple[float, float], y: tuple[float, float], look: Theme, tilt: float
-) -> list[hv.Labels]:
-    """Write each roof's name along it: bandwidths at the left end, peaks at the right end."""
-    ends = (("bandwidth", "left", x[0] * 1.15, tilt), ("peak", "right", x[1] / 1.15, 0.0))
-    labels = []
-    for kind, align, at, angle in ends:
-        roof = lines.filter(pl.col("kind") == kind)
-        heights = [v if kind == "peak" else v * at for v in roof["value"]]
-        data = ([at] * roof.height, spread(heights, y), roof["label"].to_list())
-        text = hv.Labels(data, ["flops_per_byte", "gflops_per_s"], "label")
-        labels.append(text.opts(text_align=align, text_color=look.text, angle=angle, **_TEXT))
-    return labels
-
-
-def _tilt(x: tuple[float, float], y: tuple[float, float], width: int, height: int) -> float:
-    """Return the angle on the screen, in degrees, of a bandwidth's line: slope 1 in decades."""
-    across = (width - MARGIN[0]) / np.log10(x[1] / x[0])
-    up = (height - MARGIN[1]) / np.log10(y[1] / y[0])
-    return float(np.degrees(np.arctan2(up, across)))
-
-
-def spread(heights: Sequence[float], y: tuple[float, float], rows: int = 24) -> list[float]:
-    """Move ascending heights up, as far as texts need to stand apart on a log axis of `rows`.
-
-    On 1 to 10^24 with 24 rows, 1, 2 and 1000 become 1, 10 and 1000.
-    """
-    step = np.log10(y[1] / y[0]) / rows
-    out: list[float] = []
-    for height in heights:
-        logged = float(np.log10(height))
-        out.append(logged if not out else max(logged, out[-1] + step))
-    return [10**v for v in out]
-
-
-def _sentence(look: Theme, width: int, height: int) -> hv.Overlay:
-    text = hv.Text(0.5, 0.5, NOTHING).opts(color=look.text, backend="bokeh")
-    return hv.Overlay([text]).opts(
-        width=width,
-        height=height,
-        xaxis=None,
-        yaxis=None,
-        xlim=(0, 1),
-        ylim=(0, 1),
-        show_grid=False,
-        hooks=[_themed(look)],
-        backend="bokeh",
-    )
-
-
-def _themed(look: Theme) -> Any:
-    """Return a hook that colours page, axes, grid and legend of the Bokeh figure."""
-
-    def apply(plot: Any, _: Any) -> None:
-        figure = plot.state
-        figure.background_fill_color = look.background
-        figure.border_fill_color = look.background
-        figure.outline_line_color = look.muted
-        figure.title.text_color = look.text
-        for axis in figure.axis:
-            axis.axis_label_text_color = axis.major_label_text_color = look.text
-            axis.axis_line_color = axis.major_tick_line_color = look.muted
-            axis.minor_tick_line_color = look.muted
-        for grid in (g for g in figure.grid if g.grid_line_color is not None):
-            grid.grid_line_color, grid.grid_line_alpha = look.muted, 0.25
-        for legend in figure.legend:
-            legend.background_fill_color, legend.background_fill_alpha = look.background, 0.8
-            legend.label_text_color = look.text
-            legend.click_policy = "hide"
-
-    return apply
