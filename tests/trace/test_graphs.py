@@ -162,7 +162,7 @@ def test_operators_are_counted_and_their_times_are_null(trace):
 
 
 def test_the_timeline_of_a_graph_is_empty_and_no_crash(trace):
-    from workbench.views.lanes import activity_lanes
+    from workbench.views.trace_lanes import activity_lanes
 
     assert len(activity_lanes(trace).start) == 0
 

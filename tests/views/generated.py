@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 from views.traces import trace
 
-from workbench.views.lanes import Lanes, from_frame
+from workbench.views.lanes import Lanes
+from workbench.views.layers import from_frame
 
 KERNELS = (
     "ampere_sgemm_128x64_tn",

@@ -7,8 +7,8 @@ import pytest
 import workbench as wb
 from workbench.analysis.counter_roofline import SCHEMA
 from workbench.views import counters as view
-from workbench.views.lanes import activity_lanes
 from workbench.views.theme import DARK, LIGHT
+from workbench.views.trace_lanes import activity_lanes
 
 POINT = {
     "rank": 0, "device": 0, "kernel": "gemm", "blocks": 4, "threads_per_block": 128,

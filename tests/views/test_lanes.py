@@ -9,7 +9,9 @@ from views.traces import host, kernel, op, three_events, trace
 
 from workbench.errors import UsageError
 from workbench.trace.core import Job
-from workbench.views import lanes, theme
+from workbench.views import theme
+from workbench.views.layers import from_frame
+from workbench.views.trace_lanes import activity_lanes
 
 
 def labels(found):
@@ -22,7 +24,7 @@ def names_by_row(found):
 
 
 def test_streams_of_a_device():
-    found = lanes.activity_lanes(three_events())
+    found = activity_lanes(three_events())
     assert labels(found) == ["GPU 0 · stream 7", "GPU 0 · stream 20"]
     assert names_by_row(found) == [["gemm", "relu"], ["all_reduce"]]
     assert found.origin_ns == 100
@@ -31,7 +33,7 @@ def test_streams_of_a_device():
 
 
 def test_an_event_says_which_row_of_which_table_it_is():
-    found = lanes.activity_lanes(three_events())
+    found = activity_lanes(three_events())
     event = found.event(1)
     assert (event.name, event.start_ns, event.dur_ns, event.id, event.step) == (
         *("relu", 150, 10),
@@ -44,7 +46,7 @@ def test_an_event_says_which_row_of_which_table_it_is():
 
 
 def test_communication_has_its_colour_and_families_share_theirs():
-    found = lanes.activity_lanes(
+    found = activity_lanes(
         trace(
             activities=[
                 kernel("nccl", 0, 1, kind="collective"),
@@ -61,7 +63,7 @@ def test_communication_has_its_colour_and_families_share_theirs():
 
 
 def test_host_execution_by_thread_with_gloo_beside_it():
-    found = lanes.activity_lanes(
+    found = activity_lanes(
         trace(
             device_kind="cpu",
             threads=("thread 4711 (python)", None),
@@ -78,7 +80,7 @@ def test_host_execution_by_thread_with_gloo_beside_it():
 
 
 def test_operators_nest_and_steps_come_first():
-    found = lanes.activity_lanes(
+    found = activity_lanes(
         trace(
             ops=[op("aten::addmm", 0, 100), op("aten::mm", 40, 10, 1)],
             steps=[
@@ -93,7 +95,7 @@ def test_operators_nest_and_steps_come_first():
 
 
 def test_annotations_have_lanes_except_those_of_steps_and_collectives():
-    found = lanes.activity_lanes(
+    found = activity_lanes(
         trace(
             ranges=[
                 {"name": n, "domain": d, "thread": 0, "start_ns": 0, "dur_ns": 5}
@@ -111,10 +113,10 @@ def test_launches_on_request_and_unknown_tables_named():
             | {"start_ns": 3, "dur_ns": 2}
         ]
     )
-    assert labels(lanes.activity_lanes(t)) == []
-    assert labels(lanes.activity_lanes(t, ["launches"])) == ["CPU thread 0 · launches"]
+    assert labels(activity_lanes(t)) == []
+    assert labels(activity_lanes(t, ["launches"])) == ["CPU thread 0 · launches"]
     with pytest.raises(UsageError, match="launches"):
-        lanes.activity_lanes(t, ["launchs"])
+        activity_lanes(t, ["launchs"])
 
 
 def test_a_job_has_the_lanes_of_every_rank_on_one_clock():
@@ -124,7 +126,7 @@ def test_a_job_has_the_lanes_of_every_rank_on_one_clock():
             trace(rank=1, origin_ns=1003, activities=[kernel("k", 0, 5)]),
         )
     )
-    found = lanes.activity_lanes(job)
+    found = activity_lanes(job)
     assert labels(found) == ["rank 0 · GPU 0 · stream 7", "rank 1 · GPU 0 · stream 7"]
     assert found.start.tolist() == [0, 3]
     assert found.find("activities", 0, rank=1) == 1
@@ -132,14 +134,14 @@ def test_a_job_has_the_lanes_of_every_rank_on_one_clock():
 
 def test_other_accelerators_keep_their_name():
     t = trace(device_kind="npu", activities=[kernel("k", 0, 5, stream=None, device=3)])
-    assert labels(lanes.activity_lanes(t)) == ["NPU 3"]
+    assert labels(activity_lanes(t)) == ["NPU 3"]
 
 
 def test_a_frame_of_any_events():
     frame = pl.DataFrame(
         {"start_ns": [2**62, 2**62 + 5], "dur_ns": [3, 2**33], "name": ["a", None], "lane": [1, 1]}
     )
-    found = lanes.from_frame(frame, by=["lane"])
+    found = from_frame(frame, by=["lane"])
     assert labels(found) == ["lane 1"]
     assert found.start.tolist() == [0, 5]
     assert found.dur.tolist() == [3, 2**33]
@@ -148,7 +150,7 @@ def test_a_frame_of_any_events():
 
 
 def test_no_events_at_all():
-    found = lanes.activity_lanes(trace())
+    found = activity_lanes(trace())
     assert (found.lanes, found.offset.tolist(), found.engine.rows) == ((), [0], 0)
 
 
@@ -157,15 +159,15 @@ def test_lane_columns_may_have_any_name():
         {"start_ns": [0, 1], "dur_ns": [1, 1], "name": ["a", "b"], "kind": ["copy", "kernel"]}
     )
     for by in (["name"], ["kind", "name"]):
-        found = lanes.from_frame(frame, by=by)
+        found = from_frame(frame, by=by)
         assert sorted(names_by_row(found)) == [["a"], ["b"]]
     frame = frame.rename({"kind": "text"}).with_columns(lane=pl.lit(5))
-    assert labels(lanes.from_frame(frame, by=["text", "lane"]))[0] == "text copy · lane 5"
+    assert labels(from_frame(frame, by=["text", "lane"]))[0] == "text copy · lane 5"
 
 
 def test_a_frame_without_lane_columns_is_refused():
     with pytest.raises(UsageError, match="at least one"):
-        lanes.from_frame(pl.DataFrame({"start_ns": [0], "dur_ns": [1], "name": ["a"]}), by=[])
+        from_frame(pl.DataFrame({"start_ns": [0], "dur_ns": [1], "name": ["a"]}), by=[])
 
 
 @pytest.mark.parametrize(
@@ -178,4 +180,4 @@ def test_a_frame_without_lane_columns_is_refused():
 )
 def test_a_wrong_frame_is_refused_in_a_sentence(columns, words):
     with pytest.raises(UsageError, match=words):
-        lanes.from_frame(pl.DataFrame(columns), by=["start_ns"])
+        from_frame(pl.DataFrame(columns), by=["start_ns"])

@@ -15,9 +15,10 @@ from views.traces import host, kernel, op, three_events, trace
 from workbench.errors import UsageError
 from workbench.trace.core import Job
 from workbench.views import filters, replies, search
-from workbench.views.lanes import activity_lanes, from_frame
+from workbench.views.layers import from_frame
 from workbench.views.lod import Window
 from workbench.views.timeline import Timeline
+from workbench.views.trace_lanes import activity_lanes
 
 # 0        100       200       300       400       500
 # |Gemm_1  |         |gemm_2   |         |relu     |      stream 7, steps 3, 3, 4

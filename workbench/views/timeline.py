@@ -15,13 +15,15 @@ import numpy as np
 import polars as pl
 import traitlets as t
 
-from workbench import intervals, units
 from workbench.errors import UsageError
-from workbench.views import filters, replies, theme
-from workbench.views.lanes import Lanes, activity_lanes, from_frame
+from workbench.views import filters, lane_table, replies, theme
+from workbench.views import timeline_traits as traits
+from workbench.views.lanes import Lanes
+from workbench.views.layers import from_frame
 from workbench.views.lod import NONE
 from workbench.views.overview import overview, png
 from workbench.views.search import MAX_FOUND, Found, find, hits
+from workbench.views.trace_lanes import activity_lanes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,36 +31,12 @@ if TYPE_CHECKING:
     from workbench.trace.core import Source
 
 HERE = Path(__file__).parent
-SCRIPTS = ("timeline_draw.js", "timeline_search.js", "timeline.js")
+SCRIPTS = ("timeline_draw.js", "timeline_search.js", "timeline_view.js", "timeline.js")
 FRONT_END = "\n".join((HERE / f).read_text("utf-8") for f in SCRIPTS)
 MAX_OFFERS = 1_000
 """Choices of a filter that the front end lists; Python takes any."""
 WELL_SEEN = 200
 """A match is looked at closer when it takes less than one part in this many of the window."""
-EMPTY_TEXT = "Nothing to draw: the source has no events."
-
-
-def _to_text(value: Sequence[int], _: object) -> list[str]:
-    """Write ns as decimal text: JSON numbers lose them above 2^53 in a browser."""
-    return [str(v) for v in value]
-
-
-def _from_text(value: Sequence[str], _: object) -> list[int]:
-    return [int(v) for v in value]
-
-
-def _filter_to_text(value: Mapping[str, Any], _: object) -> dict[str, Any]:
-    """Write numbers as text: a stream may be a pointer, above 2^53."""
-    return {k: v if k == "text" else [str(x) for x in v] for k, v in value.items()}
-
-
-def _filter_from_text(value: Mapping[str, Any], _: object) -> dict[str, Any]:
-    return {k: [int(x) for x in v] if k in {"streams", "steps"} else v for k, v in value.items()}
-
-
-def _times(*default: int) -> t.List:
-    trait = t.List(t.Int(), list(default), maxlen=2)
-    return trait.tag(sync=True, to_json=_to_text, from_json=_from_text)
 
 
 class Timeline(anywidget.AnyWidget):
@@ -78,15 +56,15 @@ class Timeline(anywidget.AnyWidget):
     _css = HERE / "timeline.css"
     lanes = t.List(t.Dict()).tag(sync=True)
     palette = t.Dict().tag(sync=True)
-    extent = _times(0, 1)
-    window = _times(0, 1)
-    selection = _times()
+    extent = traits.times(0, 1)
+    window = traits.times(0, 1)
+    selection = traits.times()
     annotations = t.List(t.Dict()).tag(sync=True)
     max_height = t.Int(560).tag(sync=True)
     """Height of the lanes in CSS pixels; more of them scroll."""
     selected = t.Dict()
     search = t.Unicode().tag(sync=True)
-    filter = t.Dict().tag(sync=True, to_json=_filter_to_text, from_json=_filter_from_text)
+    filter = traits.choices()
     matches = t.Dict().tag(sync=True)
     """Of a search: `text`, `total`, `within` (those that touch `window`, on any lane), `at` (the
     number of the selected one in order of time, from 1; 0 without), `problem` (what is wrong with
@@ -109,7 +87,7 @@ class Timeline(anywidget.AnyWidget):
         source: Source | Lanes | pl.DataFrame,
         *,
         by: Sequence[str] = (),
-        **traits: Any,
+        **given: Any,
     ) -> None:
         self.data = self.drawn = _lanes_of(source, by)
         self.found: Found | None = None
@@ -129,7 +107,7 @@ class Timeline(anywidget.AnyWidget):
             snapshot_rows=len(view.busy),
             snapshot_busy=view.busy.tobytes(),
             snapshot_colour=view.colour.tobytes(),
-            **{"window": extent} | traits,
+            **{"window": extent} | given,
         )
         self.on_msg(self._on_message)
 
@@ -150,26 +128,13 @@ class Timeline(anywidget.AnyWidget):
         `share`, busy / length. `top` keeps the busiest lanes.
         """
         a, b = window or self.selection or self.window
-        rows = self._lane_totals(a - self.data.origin_ns, b - self.data.origin_ns)
-        schema = {"lane": pl.String, "events": pl.Int64, "busy_ns": pl.Int64}
-        frame = pl.DataFrame(rows, schema, orient="row")
-        share = pl.col("busy_ns") / (b - a) if b > a else pl.lit(None, pl.Float64)
-        frame = frame.with_columns(share.alias("share"))
-        return frame if top is None else frame.sort("busy_ns", descending=True).head(top)
+        return lane_table.table(self.drawn, a, b, top)
 
     def text(self, top: int | None = None) -> str:
         """Return `table` as aligned text with units."""
         a, b = self.selection or self.window
-        frame = self.table(top)
-        if not frame.height:
-            return EMPTY_TEXT
-        wide = max(map(len, frame["lane"]))
-        lines = [f"{'lane':{wide}}  {'events':>9}  {'busy':>10}  {'share':>7}"]
-        lines += [
-            f"{lane:{wide}}  {events:9,}  {units.duration(busy):>10}  {units.share(busy, b - a):>7}"
-            for lane, events, busy, _ in frame.iter_rows()
-        ]
-        return "\n".join([*lines, self.filtered] if self.filter else lines)
+        said = lane_table.text(self.table(top), b - a)
+        return f"{said}\n{self.filtered}" if self.filter and len(self.data.lanes) else said
 
     def find(
         self,
@@ -202,43 +167,17 @@ class Timeline(anywidget.AnyWidget):
         """Select the match before, as `next_match` does the one after."""
         return self._step(-1)
 
-    def _lane_totals(self, a: int, b: int) -> list[tuple[str, int, int]]:
-        events, busy = self.drawn.engine.totals(a, max(a, b))
-        out = []
-        for k, lane in enumerate(self.data.lanes):
-            rows = np.flatnonzero(self.data.row_lane == k)
-            one = len(rows) == 1
-            union = int(busy[rows[0]]) if one else self._union(rows, a, b)
-            out.append((lane.label, int(events[rows].sum()), union))
-        return out
-
-    def _union(self, rows: np.ndarray[Any, Any], a: int, b: int) -> int:
-        lanes = self.drawn
-        lo, hi = lanes.offset[rows[0]], lanes.offset[rows[-1] + 1]
-        start, dur = lanes.start[lo:hi], lanes.dur[lo:hi]
-        return intervals.length(intervals.union(np.maximum(start, a), np.minimum(start + dur, b)))
-
     @t.validate("selection", "window")  # type: ignore[untyped-decorator]
     def _ordered(self, proposal: Mapping[str, Any]) -> list[int]:
-        value: list[int] = list(proposal["value"])
-        if value and (len(value) != 2 or value[1] < value[0]):  # noqa: PLR2004
-            raise UsageError(
-                f"{proposal['trait'].name} must be [start_ns, end_ns] in order, not {value}."
-            )
-        return value
+        return traits.in_order(proposal["trait"].name, proposal["value"])
 
     @t.validate("selected")  # type: ignore[untyped-decorator]
     def _whole(self, proposal: Mapping[str, Any]) -> dict[str, Any]:
-        value: dict[str, Any] = dict(proposal["value"])
-        if value and not {"table", "id"} <= set(value):
-            raise UsageError(f"selected needs table, rank and id, or nothing at all; not {value}.")
-        return {"rank": None} | value if value else {}
+        return traits.event(proposal["value"])
 
     @t.validate("annotations")  # type: ignore[untyped-decorator]
     def _exact(self, proposal: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Keep times as decimal text, for the same reason as `window`."""
-        times = ("start_ns", "end_ns")
-        return [a | {k: str(int(a[k])) for k in times} for a in proposal["value"]]
+        return traits.spans(proposal["value"])
 
     def check(self, search: str, chosen: Mapping[str, Any]) -> None:
         """Raise UsageError for a `search` or a `filter` that could not be set."""

@@ -1,5 +1,5 @@
 // The bar above the timeline: a text to look for, what is drawn at all, and both in words.
-// It stands between timeline_draw.js and timeline.js, which makes one; the kernel does the looking.
+// timeline_view.js makes one; the kernel does the looking.
 
 const TYPING = 150;           // ms without a key until what was typed is looked for
 const CHOICES = { families: ["family", "families"], streams: ["stream", "streams"], steps: ["step", "steps"] };

@@ -1,0 +1,54 @@
+"""A stretch of a timeline as a table: how many events each lane holds, and how busy it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from workbench import intervals, units
+
+if TYPE_CHECKING:
+    from workbench.views.lanes import Lanes
+
+SCHEMA = {"lane": pl.String(), "events": pl.Int64(), "busy_ns": pl.Int64()}
+EMPTY_TEXT = "Nothing to draw: the source has no events."
+
+
+def table(lanes: Lanes, start_ns: int, end_ns: int, top: int | None = None) -> pl.DataFrame:
+    """Return `lane events busy_ns share` of [start_ns, end_ns), times of the source.
+
+    `events` touch the stretch; `busy_ns` is the union of their times in it; `share`, busy / length,
+    is null where the stretch has none. `top` keeps the busiest lanes.
+    """
+    a, b = start_ns - lanes.origin_ns, end_ns - lanes.origin_ns
+    events, busy = lanes.engine.totals(a, max(a, b))
+    found = []
+    for k, lane in enumerate(lanes.lanes):
+        rows = np.flatnonzero(lanes.row_lane == k)
+        union = int(busy[rows[0]]) if len(rows) == 1 else _union(lanes, rows, a, b)
+        found.append((lane.label, int(events[rows].sum()), union))
+    frame = pl.DataFrame(found, SCHEMA, orient="row")
+    share = pl.col("busy_ns") / (b - a) if b > a else pl.lit(None, pl.Float64)
+    frame = frame.with_columns(share.alias("share"))
+    return frame if top is None else frame.sort("busy_ns", descending=True).head(top)
+
+
+def text(frame: pl.DataFrame, length_ns: int) -> str:
+    """Return such a table as aligned text with units."""
+    if not frame.height:
+        return EMPTY_TEXT
+    wide = max(map(len, frame["lane"]))
+    lines = [f"{'lane':{wide}}  {'events':>9}  {'busy':>10}  {'share':>7}"]
+    lines += [
+        f"{lane:{wide}}  {events:9,}  {units.duration(busy):>10}  {units.share(busy, length_ns):>7}"
+        for lane, events, busy, _ in frame.iter_rows()
+    ]
+    return "\n".join(lines)
+
+
+def _union(lanes: Lanes, rows: np.ndarray[Any, Any], a: int, b: int) -> int:
+    lo, hi = lanes.offset[rows[0]], lanes.offset[rows[-1] + 1]
+    start, dur = lanes.start[lo:hi], lanes.dur[lo:hi]
+    return intervals.length(intervals.union(np.maximum(start, a), np.minimum(start + dur, b)))

@@ -1,0 +1,207 @@
+// Where the timeline stands: its window, what it asks the kernel, and the traits it follows. It
+// continues timeline_draw.js; timeline.js adds the hands.
+//
+// Times: ns since the first event. Those of events are BigInt. The window is a BigInt `base` and two
+// Number offsets from it, kept small by moving the base along, so nothing is lost at any zoom.
+// At most one request for a picture is in flight; meanwhile the last picture is stretched.
+
+const MIN_SPAN = 10;          // ns across the whole width: 1 ns ticks still stand apart
+const MARGIN = 0.1;           // drawn beyond each edge, so that a pan has something to show
+const ROW_MARGIN = 12;
+const KEYS = "w/s zoom · a/d pan · f all · Shift+f selection · Shift+drag measures · / search · n/N next/previous · Esc clears";
+
+class View extends Picture {
+  constructor(model, el) {
+    super();
+    this.model = model;
+    this.id = Math.random().toString(36).slice(2);
+    this.lanes = model.get("lanes");
+    [this.origin, this.end] = model.get("extent").map(BigInt);
+    this.extent = this.end - this.origin;
+    this.base = 0n; this.a = 0; this.b = Number(this.extent);
+    this.got = null; this.asked = null; this.seq = 0; this.samples = [];
+    this.top = 0; this.folded = new Set(); this.selection = null; this.hovered = null;
+    this.build(el);
+    this.layout();
+    this.restyle();
+    this.restore();
+    this.follow();
+    this.listen();
+    this.onWindow(); this.onSelection(); this.onMark();
+    this.changed();
+  }
+
+  build(el) {
+    const make = (tag, name) => Object.assign(document.createElement(tag), { className: name });
+    this.root = make("div", "wb-timeline");
+    this.root.setAttribute("data-lm-suppress-shortcuts", "true"); // else Lab takes a, d, f, s, w
+    this.canvas = make("canvas", "wb-timeline-canvas");
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "application");
+    this.canvas.setAttribute("aria-label", `Timeline of ${this.lanes.length} lanes. ${KEYS}`);
+    this.scroller = make("div", "wb-timeline-scroll");
+    this.spacer = this.scroller.appendChild(make("div", ""));
+    this.tip = make("div", "wb-timeline-tip");
+    this.status = make("div", "wb-timeline-status");
+    this.left = this.status.appendChild(make("span", ""));
+    this.status.appendChild(make("span", "")).textContent = KEYS;
+    this.live = make("div", "wb-timeline-live");
+    this.live.setAttribute("aria-live", "polite");
+    this.finder = new Finder(this);
+    const stage = make("div", "wb-timeline-stage");
+    stage.append(this.canvas, this.scroller, this.tip);
+    this.root.append(this.finder.el, stage, this.status, this.live);
+    el.append(this.root);
+    this.g = this.canvas.getContext("2d");
+    this.sheet = document.createElement("canvas");
+    this.root.timeline = this;  // tests read samples and windows here
+  }
+
+  // ---- the window ---------------------------------------------------------------------------
+  setWindow(base, a, b) {
+    const full = Number(this.extent), least = Math.min(MIN_SPAN, full);
+    const span = clamp(b - a, least, full), grown = span - (b - a);
+    a -= grown / 2;
+    const k = floorBig(a);
+    base += k; a -= Number(k);
+    if (base < 0n) { base = 0n; a = 0; }
+    if (Number(base - this.extent) + a + span > 0) {
+      base = this.extent - BigInt(Math.ceil(span)); a = Math.ceil(span) - span;
+      if (base < 0n) { base = 0n; a = 0; }
+    }
+    this.base = base; this.a = a; this.b = a + span;
+    this.changed();
+  }
+  zoom(factor, x = this.plot / 2) {
+    const p = this.a + (x / this.plot) * this.span;
+    const span = clamp(this.span * factor, Math.min(MIN_SPAN, Number(this.extent)), Number(this.extent));
+    const f = span / this.span;
+    this.setWindow(this.base, p - (p - this.a) * f, p + (this.b - p) * f);
+  }
+  pan(px) { const d = (px / this.plot) * this.span; this.setWindow(this.base, this.a + d, this.b + d); }
+  fit(start = 0n, end = this.extent) {
+    const room = start > 0n || end < this.extent ? Number(end - start) * 0.1 : 0;
+    this.setWindow(start, -room, Number(end - start) + room);
+  }
+  scrollTo(top) {
+    this.top = clamp(top, 0, Math.max(0, this.content - this.body));
+    this.scroller.scrollTop = this.top;
+    this.changed();
+  }
+  changed() {
+    this.hideTip();
+    this.since ||= performance.now();
+    this.draw();
+    this.ask();
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => this.publish(), 250);
+  }
+  publish() {                  // tell the kernel where we are, once it stands still
+    const abs = this.origin + this.base;
+    this.sent = [abs + floorBig(this.a), abs + BigInt(Math.ceil(this.b))].map(String);
+    if (String(this.sent) === String(this.model.get("window"))) return;
+    this.model.set("window", this.sent);
+    this.model.save_changes();
+  }
+  // ---- asking the kernel --------------------------------------------------------------------
+  satisfied() {
+    const got = this.got, [first, last] = this.visibleRows();
+    if (!got || got.snapshot || got.version !== this.model.get("version")) return false;
+    if (first < got.first || last > got.last) return false;
+    const a = Number(this.base - got.base) + this.a, b = Number(this.base - got.base) + this.b;
+    const slop = this.span * 1e-6;
+    if (a < got.a - slop || b > got.b + slop) return false;
+    return got.kind === "rects" || Math.abs((got.b - got.a) / got.width / (this.span / this.plot) - 1) < 0.01;
+  }
+  ask() {
+    if (this.asked || !this.width || this.satisfied()) return;
+    const spot = [this.base, this.a, this.b, this.plot, this.model.get("version"), ...this.visibleRows()].join();
+    if (spot === this.lastSpot) return;      // the kernel has no better picture of it
+    this.lastSpot = spot;
+    const [first, last] = this.visibleRows(), extra = this.span * MARGIN;
+    const a = Math.max(this.a - extra, -Number(this.base));
+    const b = Math.min(this.b + extra, Number(this.extent - this.base));
+    const width = Math.max(1, Math.round((this.plot * (b - a)) / this.span));
+    this.asked = { seq: ++this.seq, at: performance.now() };
+    this.model.send({ type: "view", view: this.id, seq: this.seq, version: this.model.get("version"), base: String(this.base), a, b, width,
+      first: Math.max(0, first - ROW_MARGIN), last: Math.min(this.rows.length, last + ROW_MARGIN) });
+    this.root.dataset.busy = "true";
+    setTimeout(() => this.draw(), BUSY_AFTER + 20);
+  }
+  receive(m, buffers) {
+    if (m.view !== this.id) return;
+    if (m.type === "hover") return this.hoverReply(m);
+    if (m.type !== "view" || !this.asked || m.seq !== this.asked.seq) return;
+    const got = { ...m, base: BigInt(m.base) };
+    if (m.kind === "bins") {
+      [got.busy, got.colour, got.hitBusy, got.hitColour] = buffers.map((b) => array(b, Uint8Array));
+      this.paintBins(got);
+    } else this.readRects(got, buffers);
+    this.got = got;
+    this.answered = true;
+    this.asked = null;
+    this.paintNow();
+    this.ask();
+  }
+  readRects(got, buffers) {
+    const types = [BigInt64Array, BigInt64Array, Uint32Array, Int32Array, Uint16Array, Uint16Array];
+    [got.start, got.dur, got.event, got.step, got.row, got.text] = types.map((T, k) => array(buffers[k], T));
+    got.x0 = Float64Array.from(got.start, (s) => Number(s - got.base));
+    got.length = Float64Array.from(got.dur, Number);
+  }
+  restore() {                  // the overview kept in saved notebooks, until the kernel answers
+    const busy = this.model.get("snapshot_busy"), colour = this.model.get("snapshot_colour");
+    if (!busy || !busy.byteLength) return;
+    const [b, c] = [array(busy, Uint8Array), array(colour, Uint8Array)];
+    const last = Math.min(this.rows.length, this.model.get("snapshot_rows")), width = b.length / last;
+    this.got = { kind: "bins", snapshot: true, base: 0n, a: 0, b: Number(this.extent), first: 0, last, width, busy: b, colour: c };
+    this.paintBins(this.got);
+  }
+  // ---- traits -------------------------------------------------------------------------------
+  follow() {
+    const { model } = this, on = [
+      ["msg:custom", (m, buffers) => this.receive(m, buffers)],
+      ["change:window", () => this.onWindow()], ["change:selection", () => this.onSelection()],
+      ["change:mark", () => this.onMark()], ["change:annotations", () => this.draw()],
+      ["change:max_height", () => this.resize()], ...this.finder.follow(),
+    ];
+    for (const [event, does] of on) model.on(event, does);
+    this.leave = [() => on.forEach(([event, does]) => model.off(event, does))];
+  }
+  onWindow() {
+    const [start, end] = this.model.get("window");
+    if (String([start, end]) === String(this.sent) || end === undefined) return;
+    this.setWindow(BigInt(start) - this.origin, 0, Number(BigInt(end) - BigInt(start)));
+  }
+  onSelection() {
+    const range = this.model.get("selection");
+    this.selection = range.length === 2 ? range.map((t) => BigInt(t) - this.origin) : null;
+    if (this.selection) this.say(`Range of ${duration(Number(this.selection[1] - this.selection[0]))}`);
+    this.draw();
+  }
+  select(range) {
+    this.model.set("selection", range ? range.map((t) => String(t + this.origin)) : []);
+    this.model.save_changes();
+  }
+  onMark() {
+    const mark = this.model.get("mark");
+    this.mark = mark && mark.dur ? mark : null;
+    const told = this.told;
+    this.told = this.mark ? `${mark.row} ${mark.start}` : "";
+    if (this.mark && this.told !== told) {   // a filter that hides or shows it again moves nothing
+      const { at, total } = this.finder.matches, number = at ? `Match ${at} of ${total}. ` : "";
+      this.say(`${number}Selected ${mark.text} on ${mark.lane}, ${duration(Number(mark.dur))}${mark.hidden ? ", hidden by the filter" : ""}`);
+      this.reveal(this.mark);
+    }
+    this.draw();
+  }
+  reveal(mark) {
+    const row = this.rows[mark.row], start = BigInt(mark.start), half = this.span / 2;
+    const x0 = this.xOf(start), x1 = this.xOf(start + BigInt(mark.dur));
+    if (!row.h) { this.folded.delete(row.lane); this.layout(); }
+    const { y, h } = this.rows[mark.row];
+    if (y < this.top || y + h > this.top + this.body) this.scrollTo(y - this.body / 2);
+    if (x1 < this.gutter || x0 > this.gutter + this.plot) this.setWindow(start, -half, half);
+  }
+  say(text) { this.live.textContent = text; }
+}
