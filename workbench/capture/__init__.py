@@ -1,11 +1,35 @@
 """Capture: from a plan through a child process to a run folder.
 
-`record(CapturePlan(workload="gpt"))` starts a recording and returns a `Run`.
+`record(CapturePlan(workload="gpt"))` starts a recording and returns a `Run`. Names load their
+module when they are first used: reading a run folder does not import what records one.
 """
 
-from workbench.capture.folder import RunInfo, list_runs
-from workbench.capture.plan import CapturePlan
-from workbench.capture.run import Run, record
-from workbench.capture.supervisor import Progress
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.capture.folder import RunInfo, list_runs
+    from workbench.capture.plan import CapturePlan
+    from workbench.capture.run import Run, record
+    from workbench.capture.supervisor import Progress
+
+_HOME = {
+    "CapturePlan": "plan",
+    "Progress": "supervisor",
+    "Run": "run",
+    "RunInfo": "folder",
+    "list_runs": "folder",
+    "record": "run",
+}
 
 __all__ = ["CapturePlan", "Progress", "Run", "RunInfo", "list_runs", "record"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
