@@ -25,7 +25,7 @@ PLURAL = {"family": "families", "stream": "streams", "step": "steps"}
 
 def offered(lanes: Lanes) -> dict[str, list[Any]]:
     """Return what the lanes can be narrowed to: their families, streams and steps, in order."""
-    steps = np.unique(lanes.step)
+    steps = np.unique(np.asarray(lanes.step))
     return {
         "families": sorted({f for f in lanes.families if f is not None}),
         "streams": sorted({lane.stream for lane in lanes.lanes if lane.stream is not None}),
@@ -69,12 +69,12 @@ def mask(lanes: Lanes, chosen: Mapping[str, Any]) -> NDArray[np.bool_]:
         texts &= np.array([f in set(chosen["families"]) for f in lanes.families], bool)
     if "text" in chosen:
         texts &= search.hits(lanes, chosen["text"])
-    keep: NDArray[np.bool_] = texts[lanes.name]
+    keep: NDArray[np.bool_] = texts[np.asarray(lanes.name)]
     if "streams" in chosen:
         of_lane = np.array([lane.stream in set(chosen["streams"]) for lane in lanes.lanes], bool)
-        keep &= of_lane[lanes.row_lane][lanes.row]
+        keep &= lanes.by_lane(of_lane)
     if "steps" in chosen:
-        keep &= np.isin(lanes.step, chosen["steps"])
+        keep &= np.isin(np.asarray(lanes.step), chosen["steps"])
     return keep
 
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from workbench.trace.core import Source, Trace
     from workbench.views.lanes import Lanes
 
+TABLES = ("steps", "activities", "ranges", "ops")
+"""Tables that a timeline shows unless it is told otherwise."""
 DEVICE_WORDS = {"cuda": "GPU", "rocm": "GPU", "cpu": "CPU"}
 _THREAD_WITH_ID = re.compile(r"^thread \d+ \((.*)\)$")
 
 
-def activity_lanes(
-    source: Source, tables: Iterable[str] = ("steps", "activities", "ranges", "ops")
-) -> Lanes:
+def activity_lanes(source: Source, tables: Iterable[str] = TABLES) -> Lanes:
     """Make the lanes of a trace or job, rank by rank.
 
     Steps by device; activities by stream, by host thread for host execution, host collectives by
