@@ -112,7 +112,7 @@ def _steps(span: int) -> pl.DataFrame:
     step = np.tile(np.arange(STEPS), DEVICES).astype(np.int32)
     device = np.repeat(np.arange(DEVICES), STEPS).astype(np.int32)
     frame = pl.DataFrame({"step": step, "device": device} | spans)
-    return frame.with_columns(complete=pl.lit(True), tail=pl.col("step") == STEPS - 1)  # noqa: FBT003
+    return frame.with_columns(complete=pl.lit(True), tail=pl.col("step") == STEPS - 1)
 
 
 def _by_start(frame: pl.DataFrame) -> pl.DataFrame:

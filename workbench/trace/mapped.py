@@ -1,5 +1,7 @@
-"""Arrays in one file, which is mapped into memory when it is read: the processor pages in what is
-looked at, and the system may drop it again.
+"""Arrays in one file, mapped into memory when it is read.
+
+What is looked at is paged in, and the system may drop it again; nothing of it counts as memory that
+the process holds.
 
 Layout: magic, length of the header, CRC-32 of the header and of all that follows it, the header as
 JSON, then the arrays, each at a multiple of 64 bytes. The file is written under another name and
@@ -33,7 +35,7 @@ UNREADABLE = (OSError, ValueError, MemoryError, OverflowError, msgspec.MsgspecEr
 
 
 class _Stored(msgspec.Struct, frozen=True):
-    """One array: type as kind and bytes, number of elements, and where it begins after the header."""
+    """One array: kind and bytes of its elements, how many, and where after the header."""
 
     dtype: str
     length: int
@@ -154,8 +156,7 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
 
 def _pieces(array: NDArray[Any]) -> tuple[memoryview, bytes]:
     """Return the bytes of an array, and those that fill up to the next one's place."""
-    data = array.view(np.uint8)
-    return memoryview(data), bytes(_aligned(len(data)) - len(data))
+    return array.view(np.uint8).data, bytes(_aligned(array.nbytes) - array.nbytes)
 
 
 def _type(array: NDArray[Any]) -> str:

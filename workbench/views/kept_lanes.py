@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 SMALLEST = 100_000
 """Lanes of fewer events are made about as fast as they are found."""
 EVENTS = ("start", "dur", "name", "id", "step")
+COLUMNS = ("row_lane", "offset", "colours", *EVENTS)
 TYPES = {
     "start": {"i8"},
     "dur": {"u4", "i8"},
@@ -99,12 +100,11 @@ def _key(source: Source, tables: Sequence[str], entries: tuple[Entry, ...]) -> s
 
 
 def _about(lanes: Lanes) -> bytes:
-    fields = (lanes.lanes, lanes.origin_ns, lanes.names, lanes.kinds, lanes.families)
-    return msgspec.json.encode(About(*fields))
+    return msgspec.json.encode(About(*(getattr(lanes, f.name) for f in fields(About))))
 
 
 def _arrays(lanes: Lanes) -> dict[str, NDArray[Any]]:
-    whole = {n: np.asarray(getattr(lanes, n)) for n in (*EVENTS, "row_lane", "offset", "colours")}
+    whole = {n: np.asarray(getattr(lanes, n)) for n in COLUMNS}
     return whole | lanes.engine.summary._asdict()
 
 
@@ -136,15 +136,8 @@ def _checked(found: Mapped) -> Lanes:
         or not lod_summary.fits(summary, events, a["offset"])
     ):
         raise ValueError("its arrays do not fit each other")
-    return Lanes(
-        lanes=about.lanes,
-        origin_ns=about.origin_ns,
-        names=about.names,
-        kinds=about.kinds,
-        families=about.families,
-        summary=summary,
-        **{n: a[n] for n in (*EVENTS, "row_lane", "offset", "colours")},
-    )
+    said: dict[str, Any] = {f.name: getattr(about, f.name) for f in fields(About)}
+    return Lanes(**said, **{n: a[n] for n in COLUMNS}, summary=summary)
 
 
 def _check_rows(arrays: Mapping[str, NDArray[Any]], events: int, lanes: int) -> None:

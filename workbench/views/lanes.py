@@ -61,7 +61,7 @@ class Some:
         """Index as an array of these elements would."""
         return self.whole[self.places[i]]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: PLW3201
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Copy the elements out."""
         return np.asarray(self.whole[self.places], dtype)
 
@@ -108,9 +108,9 @@ class Lanes:
 
     def part(self, keep: NDArray[np.bool_]) -> Lanes:
         """Return some of the events on the same rows and the same extent."""
-        at = np.flatnonzero(keep)
-        offset = np.searchsorted(at, self.offset)
-        at = at.astype(np.uint32)
+        kept = np.flatnonzero(keep)
+        offset = np.searchsorted(kept, self.offset)
+        at = kept.astype(np.uint32)
         places = at if self.places is None else self.places[at]
         return replace(
             self,

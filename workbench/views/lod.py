@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.errors import UsageError
-from workbench.views.lod_summary import BLOCK, STRIDE, Index, Summary, Times, summary
+from workbench.views.lod_summary import BLOCK, STRIDE, Summary, summary
 
+Times = NDArray[np.int64]
+Index = NDArray[np.int64]
 Edges = NDArray[np.float64]
 
 MAX_RECTS = 5_000
