@@ -136,8 +136,9 @@ def _checked(found: Mapped) -> Lanes:
         or not lod_summary.fits(summary, events, a["offset"])
     ):
         raise ValueError("its arrays do not fit each other")
-    said: dict[str, Any] = {f.name: getattr(about, f.name) for f in fields(About)}
-    return Lanes(**said, **{n: a[n] for n in COLUMNS}, summary=summary)
+    given: dict[str, Any] = {f.name: getattr(about, f.name) for f in fields(About)}
+    given |= {n: a[n] for n in COLUMNS}
+    return Lanes(**given, summary=summary)
 
 
 def _check_rows(arrays: Mapping[str, NDArray[Any]], events: int, lanes: int) -> None:
