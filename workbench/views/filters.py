@@ -8,7 +8,6 @@ import numpy as np
 
 from workbench.errors import UsageError, unknown_name
 from workbench.views import search
-from workbench.views.lanes import NO_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,11 +24,10 @@ PLURAL = {"family": "families", "stream": "streams", "step": "steps"}
 
 def offered(lanes: Lanes) -> dict[str, list[Any]]:
     """Return what the lanes can be narrowed to: their families, streams and steps, in order."""
-    steps = np.unique(np.asarray(lanes.step))
     return {
         "families": sorted({f for f in lanes.families if f is not None}),
         "streams": sorted({lane.stream for lane in lanes.lanes if lane.stream is not None}),
-        "steps": steps[steps != NO_STEP].tolist(),
+        "steps": lanes.steps.tolist(),
     }
 
 

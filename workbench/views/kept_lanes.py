@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 SMALLEST = 100_000
 """Lanes of fewer events are made about as fast as they are found."""
 EVENTS = ("start", "dur", "name", "id", "step")
-COLUMNS = ("row_lane", "offset", "colours", *EVENTS)
+COLUMNS = ("row_lane", "offset", "colours", "steps", *EVENTS)
 TYPES = {
     "start": {"i8"},
     "dur": {"u4", "i8"},
     "name": {"u2", "u4"},
     "id": {"u4"},
     "step": {"i4"},
+    "steps": {"i4"},
     "row_lane": {"i8"},
     "offset": {"i8"},
     "colours": {"u1"},

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -96,6 +96,8 @@ class Lanes:
     """Of a part: the length of the whole."""
     summary: Summary | None = None
     """What the engine derives of these events, where it was kept."""
+    steps: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    """The distinct steps of the whole, ascending."""
 
     @cached_property
     def engine(self) -> Engine:
