@@ -28,6 +28,10 @@ _in_use: set[str] = set()
 Read = Callable[[Path], Trace]
 
 
+class Entry(store.Tables):
+    """The tables of a cached trace as a reader left them."""
+
+
 def fetch(path: Path, read: Read) -> Trace:
     """Return the trace of a file from the cache, or read it and keep it there.
 
@@ -65,7 +69,7 @@ def _from_entry(entry: Path, path: Path, read: Read, sha: str) -> Trace:
         stored = _stored_frames(entry)
         return again().frames if stored is None else stored
 
-    tables = store.Tables(entry, manifest, again)
+    tables = Entry(entry, manifest, again)
     host_steps = tables.load(store.HOST_STEPS_TABLE)
     _in_use.add(entry.name)
     _mark_used(entry)
@@ -91,6 +95,10 @@ def _keep(trace: Trace, entry: Path) -> Trace:
     tables = {**trace.tables, store.HOST_STEPS_TABLE: trace.host_steps}
     _in_use.add(entry.name)
     _write(entry, trace, tables)
+    with contextlib.suppress(*store.UNREADABLE):
+        manifest = store.read_manifest(entry)
+        if manifest.meta.sha256 == trace.meta.sha256:
+            trace = replace(trace, tables=Entry(entry, manifest, loaded=tables))
     build = trace.build_frames
     if build is None:
         return trace
@@ -119,6 +127,11 @@ def _write(entry: Path, trace: Trace, tables: dict[str, pl.DataFrame]) -> None:
     except store.UNWRITABLE:
         return
     cachefolder.evict(entry.parent, limit, _in_use)
+
+
+def make_room(entries: Path) -> None:
+    """Remove what was used least recently, after something else was put into an entry."""
+    cachefolder.evict(entries, cachefolder.limit_bytes(), _in_use)
 
 
 def _whole(entry: Path) -> bool:

@@ -19,7 +19,7 @@ import platformdirs
 import polars as pl
 
 from workbench.errors import UsageError, WorkbenchError
-from workbench.trace import atomic, container, store
+from workbench.trace import atomic, container, mapped, store
 from workbench.trace.fingerprint import reader_version
 
 FOLDER_SETTING, SIZE_SETTING = "WORKBENCH_CACHE", "WORKBENCH_CACHE_MAX_GB"
@@ -36,8 +36,10 @@ COLUMNS = {
     "source": pl.String(),
     "sha256": pl.String(),
 }
+ARRAYS = ".arrays"
+"""Files that other stages keep in an entry (`cached_arrays`)."""
 _FRAMES, _PART = ".frames", atomic.PART
-_ABANDONED_S = 3600.0
+ABANDONED_S = 3600.0
 _MOST_NOTES = 10_000
 _DIGITS = 32
 
@@ -198,7 +200,7 @@ def evict(entries: Path, limit: int, keep: Collection[str]) -> None:
     with contextlib.suppress(OSError):
         found = [(_used(p), p, _size(p)) for p in entries.iterdir()]
         for used, path, _ in found:
-            if path.suffix == _PART and used < time.time() - _ABANDONED_S:
+            if path.suffix == _PART and used < time.time() - ABANDONED_S:
                 shutil.rmtree(path, ignore_errors=True)
         total = sum(size for _, path, size in found if path.suffix != _PART)
         for _, path, size in sorted(found):
@@ -231,10 +233,19 @@ def clear(source: Path | None = None) -> int:
     if source is not None and not chosen:
         raise UsageError(f"The cache holds nothing of {source}; `workbench cache` lists its files.")
     atomic.remove(p for path in chosen for p in (path, frames_of(path)))
+    _forget({path.name for path in chosen}, place)
     if source is None:
         shutil.rmtree(_entries(place), ignore_errors=True)
         shutil.rmtree(index(place), ignore_errors=True)
     return len(chosen)
+
+
+def _forget(entries: set[str], place: Path) -> None:
+    """Remove arrays of several traces, as a job's, that also follow from some of these entries."""
+    for path in _traces(place):
+        for file in path.glob(f"*{ARRAYS}"):
+            if entries.intersection(mapped.entries_of(file)):
+                file.unlink(missing_ok=True)
 
 
 def _made_from(path: Path, source: Path) -> bool:

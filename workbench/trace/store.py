@@ -77,15 +77,20 @@ class Tables(Mapping[str, pl.DataFrame]):
     """The tables of a stored trace, each read when it is first asked for.
 
     `recover` is asked for a trace with the same tables when a file has gone or is damaged; without
-    it that is an `InputError`.
+    it that is an `InputError`. `loaded` are tables that are in memory already.
     """
 
     def __init__(
-        self, folder: Path, manifest: Manifest, recover: Callable[[], Trace] | None = None
+        self,
+        folder: Path,
+        manifest: Manifest,
+        recover: Callable[[], Trace] | None = None,
+        loaded: Mapping[str, pl.DataFrame] | None = None,
     ) -> None:
-        self._folder, self._manifest, self._recover = folder, manifest, recover
+        self.folder = folder
+        self._manifest, self._recover = manifest, recover
         self._names = [*schema.TABLES]
-        self._loaded: dict[str, pl.DataFrame] = {}
+        self._loaded = dict(loaded or {})
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name not in self._names or name == FRAMES:
@@ -98,14 +103,19 @@ class Tables(Mapping[str, pl.DataFrame]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def rows(self, name: str) -> int:
+        """Return how many rows a table has, without reading it."""
+        stored = self._manifest.tables.get(name)
+        return stored.rows if stored else 0
+
     def load(self, name: str) -> pl.DataFrame:
         """Return one table, `frames` and `host_steps` included."""
         if name not in self._loaded:
             try:
-                self._loaded[name] = read_table(self._folder, name, self._manifest)
+                self._loaded[name] = read_table(self.folder, name, self._manifest)
             except UNREADABLE as error:
                 if self._recover is None:
-                    raise _damaged(self._folder, error) from None
+                    raise _damaged(self.folder, error) from None
                 fresh = self._recover()
                 self._loaded |= {**fresh.tables, HOST_STEPS_TABLE: fresh.host_steps}
         return self._loaded[name]

@@ -8,7 +8,6 @@ import numpy as np
 
 from workbench.errors import UsageError, unknown_name
 from workbench.views import search
-from workbench.views.lanes import NO_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,11 +24,10 @@ PLURAL = {"family": "families", "stream": "streams", "step": "steps"}
 
 def offered(lanes: Lanes) -> dict[str, list[Any]]:
     """Return what the lanes can be narrowed to: their families, streams and steps, in order."""
-    steps = np.unique(lanes.step)
     return {
         "families": sorted({f for f in lanes.families if f is not None}),
         "streams": sorted({lane.stream for lane in lanes.lanes if lane.stream is not None}),
-        "steps": steps[steps != NO_STEP].tolist(),
+        "steps": lanes.steps.tolist(),
     }
 
 
@@ -69,12 +67,12 @@ def mask(lanes: Lanes, chosen: Mapping[str, Any]) -> NDArray[np.bool_]:
         texts &= np.array([f in set(chosen["families"]) for f in lanes.families], bool)
     if "text" in chosen:
         texts &= search.hits(lanes, chosen["text"])
-    keep: NDArray[np.bool_] = texts[lanes.name]
+    keep: NDArray[np.bool_] = texts[np.asarray(lanes.name)]
     if "streams" in chosen:
         of_lane = np.array([lane.stream in set(chosen["streams"]) for lane in lanes.lanes], bool)
-        keep &= of_lane[lanes.row_lane][lanes.row]
+        keep &= lanes.by_lane(of_lane)
     if "steps" in chosen:
-        keep &= np.isin(lanes.step, chosen["steps"])
+        keep &= np.isin(np.asarray(lanes.step), chosen["steps"])
     return keep
 
 

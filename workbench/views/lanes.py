@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from workbench.views.lod import NONE, Engine, Index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from workbench.views.lod_summary import Summary
 
 NO_STEP = -(2**31)
 
@@ -45,6 +47,26 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Some:
+    """Some elements of an array, looked up when they are asked for: no copy of ten million."""
+
+    whole: NDArray[Any]
+    places: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.places)
+
+    def __getitem__(self, i: Any) -> Any:
+        """Index as an array of these elements would."""
+        return self.whole[self.places[i]]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Copy the elements out."""
+        return np.asarray(self.whole[self.places], dtype)
+
+
+@dataclass(frozen=True)
 class Lanes:
     """Events sorted by row and start; `start` to `step` have one entry an event."""
 
@@ -57,9 +79,9 @@ class Lanes:
     """Row r holds the events [offset[r], offset[r + 1])."""
     start: Index
     dur: NDArray[np.integer]
-    name: NDArray[np.unsignedinteger]
-    id: NDArray[np.uint32]
-    step: NDArray[np.int32]
+    name: NDArray[np.unsignedinteger] | Some
+    id: NDArray[np.uint32] | Some
+    step: NDArray[np.int32] | Some
     names: tuple[str, ...]
     """Texts that `name` counts."""
     colours: NDArray[np.uint8]
@@ -68,34 +90,41 @@ class Lanes:
     """Kind of each text, as in the trace's tables; the same name may stand under several."""
     families: tuple[str | None, ...] = ()
     """Family of each text."""
-    places: Index | None = None
+    places: NDArray[np.uint32] | None = None
     """Of a part: where its events stand in the whole."""
     whole_span_ns: int = 0
     """Of a part: the length of the whole."""
+    summary: Summary | None = None
+    """What the engine derives of these events, where it was kept."""
+    steps: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    """The distinct steps of the whole, ascending."""
 
     @cached_property
     def engine(self) -> Engine:
         """Return the level-of-detail engine over these events."""
-        return Engine(self.start, self.dur, self.offset, self.whole_span_ns)
+        return Engine(self.start, self.dur, self.offset, self.whole_span_ns, self.summary)
 
-    @cached_property
-    def row(self) -> Index:
-        """Return the row of each event."""
-        return np.repeat(np.arange(len(self.row_lane)), np.diff(self.offset))
+    def by_lane(self, of_lane: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return for each event what is said of its lane."""
+        return np.repeat(of_lane[self.row_lane], np.diff(self.offset))
 
     def part(self, keep: NDArray[np.bool_]) -> Lanes:
         """Return some of the events on the same rows and the same extent."""
-        at = np.flatnonzero(keep)
+        kept = np.flatnonzero(keep)
+        offset = np.searchsorted(kept, self.offset)
+        at = kept.astype(np.uint32)
+        places = at if self.places is None else self.places[at]
         return replace(
             self,
-            offset=np.searchsorted(at, self.offset),
+            offset=offset,
             start=self.start[at],
             dur=self.dur[at],
-            name=self.name[at],
-            id=self.id[at],
-            step=self.step[at],
-            places=at if self.places is None else self.places[at],
+            name=_some(self.name, places),
+            id=_some(self.id, places),
+            step=_some(self.step, places),
+            places=places,
             whole_span_ns=self.engine.span_ns,
+            summary=None,
         )
 
     def place(self, i: int) -> int:
@@ -106,7 +135,7 @@ class Lanes:
         """Return where an event of the whole stands here; -1 if this part leaves it out."""
         if self.places is None or place == NONE:
             return place
-        k = int(np.searchsorted(self.places, place))
+        k = int(np.searchsorted(self.places, np.uint32(place)))
         return k if k < len(self.places) and self.places[k] == place else NONE
 
     def event(self, i: int) -> Event:
@@ -136,3 +165,7 @@ class Lanes:
 
     def _start_or_never(self, i: int) -> float:
         return float("inf") if i == NONE else int(self.start[i])
+
+
+def _some(column: NDArray[Any] | Some, places: NDArray[np.uint32]) -> Some:
+    return Some(column.whole if isinstance(column, Some) else column, places)

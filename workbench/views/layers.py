@@ -11,6 +11,7 @@ import polars as pl
 from workbench.errors import UsageError, unknown_name
 from workbench.views import packing, theme
 from workbench.views.lanes import NO_STEP, Lane, Lanes
+from workbench.views.numbering import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -77,28 +78,21 @@ def layer(
     # renamed, since the caller's lane columns may be called lane, name or kind
     own = [f"by {i}" for i in range(len(by))]
     frame = frame.with_columns(pl.col(c).alias(o) for c, o in zip(by, own, strict=True))
-    keys = frame.select(own).unique().sort(own).with_row_index("lane")
-    texts = frame.select("kind", "family", "name").unique(maintain_order=True)
-    texts = texts.with_row_index("text")
-    events = _number(_number(frame, keys, own), texts, ["kind", "family", "name"]).select(
-        pl.col("text" if c == "name" else c).cast(t).alias(c) for c, t in _EVENT.items()
-    )
+    lane, keys = numbered(frame, own)
+    keys = keys.with_row_index("lane").sort(own)
+    place = np.argsort(keys["lane"].to_numpy()).astype(np.uint32)
+    text, texts = numbered(frame, ["kind", "family", "name"])
+    numbers = {"lane": pl.Series(place[lane]), "name": pl.Series(text)}
+    events = frame.with_columns(**numbers).select(pl.col(c).cast(t) for c, t in _EVENT.items())
     named = [dict(zip(by, k, strict=True)) for _, *k in keys.rows()]
     lanes = [Lane(label(k), table, rank, stream=_stream(k)) for k in named]
-    return Layer(lanes, events, texts.select(pl.col("kind", "family", "name").cast(pl.String)))
+    return Layer(lanes, events, texts.cast(pl.String))
 
 
 def _stream(key: Mapping[str, Any]) -> int | None:
     """Return the stream that a lane is of; host execution keeps its thread in that column."""
     stream = None if key.get("on_host") else key.get("stream")
     return stream if isinstance(stream, int) else None
-
-
-def _number(frame: pl.DataFrame, keys: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
-    """Add the first column of `keys`, the number of each distinct value of the columns `on`."""
-    number = keys.columns[0]
-    left = frame.drop(number, strict=False)
-    return left.join(keys, on=on, how="left", nulls_equal=True, maintain_order="left")
 
 
 def assemble(layers: Sequence[Layer]) -> Lanes:
@@ -128,6 +122,7 @@ def assemble(layers: Sequence[Layer]) -> Lanes:
         np.array([theme.index(k, f, n or "") for k, f, n in texts.iter_rows()], np.uint8),
         tuple(texts["kind"]),
         tuple(texts["family"]),
+        steps=events["step"].drop_nulls().unique().sort().to_numpy(),
     )
 
 

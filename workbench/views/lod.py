@@ -10,22 +10,18 @@ it, so that fractions of a nanosecond exist where they are seen and nothing is r
 
 from __future__ import annotations
 
-import itertools
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workbench.errors import UsageError
+from workbench.views.lod_summary import BLOCK, STRIDE, Summary, summary
 
 Times = NDArray[np.int64]
 Index = NDArray[np.int64]
 Edges = NDArray[np.float64]
 
-STRIDE = 32
-"""Starts between two of the sample that a search begins in; a power of two."""
-BLOCK = 4
-"""Events summarised by one entry of the range-maximum index."""
 MAX_RECTS = 5_000
 """Up to this many visible events are drawn one by one."""
 MAX_SPAN_NS = 3 * 2**61
@@ -63,31 +59,33 @@ class Engine:
         int64, rows + 1: row r holds the events [offset[r], offset[r + 1]).
     span_ns
         Least length of the extent: that of the whole, where these are some of its events.
+    known
+        `lod_summary.summary` of these very events, where it was kept; they were checked then.
 
     Raises UsageError when events of a row overlap, or when the span exceeds 2^62.5 ns.
 
     """
 
     def __init__(
-        self, start: Index, dur: NDArray[np.integer], offset: Index, span_ns: int = 0
+        self,
+        start: Index,
+        dur: NDArray[np.integer],
+        offset: Index,
+        span_ns: int = 0,
+        known: Summary | None = None,
     ) -> None:
         self.start, self.dur, self.offset = start, dur, offset
         self.rows = len(offset) - 1
-        self._check()
+        if known is None:
+            self._check()
         self.span_ns = max(1, span_ns, self._last_end())
-        # wraps only where sums of different rows meet: differences inside a row are exact
-        self._before = np.zeros(len(start) + 1, np.int64)
-        np.cumsum(dur, dtype=np.int64, out=self._before[1:])
-        self._longest = _block_maxima(dur)
-        self._instants = np.flatnonzero(dur == 0)
-        parts = [start[a:b:STRIDE] for a, b in itertools.pairwise(offset)]
-        self._sample = np.concatenate(parts) if parts else start
-        self._sampled = np.concatenate(([0], np.cumsum([len(p) for p in parts], dtype=np.int64)))
+        self.summary = known or summary(start, dur, offset)
+        self._before, self._longest, self._instants, self._sample, self._sampled = self.summary
 
     @property
     def nbytes(self) -> int:
-        """Return the memory of all arrays."""
-        return sum(a.nbytes for a in vars(self).values() if isinstance(a, np.ndarray))
+        """Return the size of all arrays, wherever they lie."""
+        return sum(a.nbytes for a in (self.start, self.dur, self.offset, *self.summary))
 
     def visible(self, window: Window) -> tuple[Index, Index]:
         """Return the events [lo, hi) of each row that touch the window."""
@@ -248,21 +246,6 @@ def _bisect(key: Times, t: Times, lo: Index, hi: Index) -> Index:
         at += below * step
         step //= 2
     return at
-
-
-def _block_maxima(dur: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """Return the longest event of each block as (duration, index) in one key.
-
-    uint32 durations compare exactly; longer ones as float32, which keeps seven digits.
-    """
-    short = dur.dtype == np.uint32
-    rank = dur if short else dur.astype(np.float32).view(np.uint32)
-    out = np.zeros(-(-len(dur) // BLOCK), np.uint64)
-    for k in range(min(BLOCK, len(dur))):
-        part = rank[k::BLOCK].astype(np.uint64) << np.uint64(32)
-        part |= np.arange(k, len(dur), BLOCK, dtype=np.uint64)
-        np.maximum(out[: len(part)], part, out=out[: len(part)])
-    return out
 
 
 def _ranged_maximum(key: NDArray[np.uint64], lo: Index, hi: Index) -> NDArray[np.uint64]:

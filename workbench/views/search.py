@@ -84,12 +84,12 @@ def find(
     if kind is not None:
         _check("kind", kind, lanes.kinds)
         wanted = wanted & np.array([k == kind for k in lanes.kinds], bool)
-    keep = wanted[lanes.name]
+    keep = wanted[np.asarray(lanes.name)]
     if table is not None:
         tables = [lane.table for lane in lanes.lanes]
         _check("timeline table", table, tables)
         of_lane = np.array([t == table for t in tables], bool)
-        keep &= of_lane[lanes.row_lane][lanes.row]
+        keep &= lanes.by_lane(of_lane)
     return rows(lanes, in_time(lanes, np.flatnonzero(keep), limit))
 
 
@@ -136,13 +136,14 @@ class Found:
     @cached_property
     def events(self) -> Lanes:
         """Return the matches alone, on the rows that they are drawn on."""
-        keep = self.hits[self.drawn.name]
+        keep = self.hits[np.asarray(self.drawn.name)]
         return self.drawn if keep.all() else self.drawn.part(keep)
 
     @cached_property
-    def order(self) -> Index:
+    def order(self) -> NDArray[np.uint32]:
         """Return the matches in order of time, as positions in `events`."""
-        return in_time(self.events, np.arange(len(self.events.start)))
+        # positions ascend by row and start, and a stable sort keeps them so
+        return np.argsort(self.events.start, kind="stable").astype(np.uint32)
 
     @property
     def total(self) -> int:

@@ -18,12 +18,12 @@ import traitlets as t
 from workbench.errors import UsageError
 from workbench.views import filters, lane_table, replies, theme
 from workbench.views import timeline_traits as traits
+from workbench.views.kept_lanes import lanes_of
 from workbench.views.lanes import Lanes
 from workbench.views.layers import from_frame
 from workbench.views.lod import NONE
 from workbench.views.overview import overview, png
 from workbench.views.search import MAX_FOUND, Found, find, hits
-from workbench.views.trace_lanes import activity_lanes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -323,4 +323,4 @@ def _lanes_of(source: Source | Lanes | pl.DataFrame, by: Sequence[str]) -> Lanes
         return source
     if isinstance(source, pl.DataFrame):
         return from_frame(source, by=by)
-    return activity_lanes(source)
+    return lanes_of(source)

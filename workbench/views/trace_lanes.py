@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from workbench.trace.core import Source, Trace
     from workbench.views.lanes import Lanes
 
+TABLES = ("steps", "activities", "ranges", "ops")
+"""Tables that a timeline shows unless it is told otherwise."""
 DEVICE_WORDS = {"cuda": "GPU", "rocm": "GPU", "cpu": "CPU"}
 _THREAD_WITH_ID = re.compile(r"^thread \d+ \((.*)\)$")
 
 
-def activity_lanes(
-    source: Source, tables: Iterable[str] = ("steps", "activities", "ranges", "ops")
-) -> Lanes:
+def activity_lanes(source: Source, tables: Iterable[str] = TABLES) -> Lanes:
     """Make the lanes of a trace or job, rank by rank.
 
     Steps by device; activities by stream, by host thread for host execution, host collectives by
@@ -68,6 +68,8 @@ def _activities(trace: Trace, prefix: str) -> Layer:
     host_collective = (pl.col("source") == "host") & (pl.col("kind") == "collective")
     library = pl.col("name").cast(pl.String).str.extract(r"^(\w+):").fill_null("collectives")
     known = trace.activities if trace.meta.timed else trace.activities.clear()
+    if not known.select(host_collective.any()).item():
+        library = pl.lit("")  # spares the names of ten million kernels as text
     frame = known.with_columns(
         pl.when(host_collective).then(library).otherwise(pl.lit("")).alias("library"),
         pl.when(~host_collective).then("stream").alias("stream"),
