@@ -30,6 +30,8 @@ class Lane:
     """Events left out because they would need too many rows."""
     stream: int | None = None
     """Stream of a device; null on the host."""
+    group: str = ""
+    """What it stands under together with others, a device or a rank's host; empty: nothing."""
 
 
 class Event(NamedTuple):
