@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from workbench.views.lanes import Lanes
 
 DEVICE_WORDS = {"cuda": "GPU", "rocm": "GPU", "cpu": "CPU"}
+HOST = "CPU"
 _THREAD_WITH_ID = re.compile(r"^thread \d+ \((.*)\)$")
 
 
@@ -147,14 +148,14 @@ def _by_device(trace: Trace, prefix: str) -> Callable[[Mapping[str, Any]], str]:
 def device_label(trace: Trace, device: int | None) -> str:
     """Return what a device is called on the timeline; null is the host."""
     if device is None:
-        return "CPU"
+        return HOST
     kind = trace.meta.device_kind
     return f"{DEVICE_WORDS.get(kind, kind.upper())} {device}"
 
 
 def _thread(trace: Trace, index: int | None) -> str:
     if index is None:
-        return "CPU"
+        return HOST
     known = 0 <= index < len(trace.meta.threads)
     name = (trace.meta.threads[index].name if known else None) or ""
     name = _THREAD_WITH_ID.sub(r"\1", name)
