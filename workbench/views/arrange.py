@@ -79,17 +79,27 @@ class Shelf:
 
 
 def shelf(lanes: Lanes, tracks: Sequence[Track]) -> Shelf:
-    """Order items: devices before hosts, each in the order of ranks, its tracks below its lanes."""
+    """Order items: devices before hosts, each in the order of ranks, its tracks below its lanes.
+
+    Annotations on a device, which repeat what the host's say, come after its tracks.
+    """
     keys = unique([lane.label for lane in lanes.lanes] + [track.name for track in tracks])
-    places = [(lane.group, True, k) for k, lane in enumerate(lanes.lanes)]
-    places += [(track.group, False, k) for k, track in enumerate(tracks)]
     made = [
-        Item(key, short(key, group), group, is_lane, k)
-        for key, (group, is_lane, k) in zip(keys, places, strict=True)
+        Item(keys[k], short(keys[k], lane.group), lane.group, is_lane=True, index=k)
+        for k, lane in enumerate(lanes.lanes)
+    ]
+    made += [
+        Item(key, short(key, track.group), track.group, is_lane=False, index=k)
+        for k, (key, track) in enumerate(zip(keys[len(made) :], tracks, strict=True))
     ]
     groups = dict.fromkeys(item.group for item in made)
     rank = {group: k for k, group in enumerate(sorted(groups, key=_is_host))}
-    return Shelf(tuple(sorted(made, key=lambda item: (rank[item.group], not item.is_lane))))
+
+    def place(item: Item) -> tuple[int, int]:
+        late = item.is_lane and lanes.lanes[item.index].table == "ranges"
+        return rank[item.group], 2 if late and not _is_host(item.group) else int(not item.is_lane)
+
+    return Shelf(tuple(sorted(made, key=place)))
 
 
 def _is_host(group: str) -> bool:

@@ -58,7 +58,7 @@ class Track:
     quantity: str
     unit: str
     group: str
-    rank: int | None
+    on_host: bool
     make: Callable[[], Samples] = field(repr=False)
     shift_ns: int = 0
     """From the trace's time to that of the first event."""
@@ -90,12 +90,14 @@ def tracks(source: Source, lanes: Lanes) -> tuple[Track, ...]:
 def shown(found: Sequence[Track]) -> list[str]:
     """Return the names of the tracks that are drawn unless told otherwise.
 
-    Quantity by quantity, each on all devices, as long as there are few.
+    Quantity by quantity, each on all devices, as long as there are few; hosts where no device has
+    any.
     """
     out: list[str] = []
-    quantities = dict.fromkeys(sorted((t.quantity for t in found), key=_importance))
+    offered = [t for t in found if not t.on_host] or found
+    quantities = dict.fromkeys(sorted((t.quantity for t in offered), key=_importance))
     for quantity in quantities:
-        names = [t.name for t in found if t.quantity == quantity]
+        names = [t.name for t in offered if t.quantity == quantity]
         if len(out) + len(names) > (MAX_SHOWN if quantity in FIRST else MAX_OTHERS):
             break
         out += names
@@ -147,7 +149,7 @@ def _track(place: tuple[Source, Lanes, Trace], row: _Row) -> Track:
         row.quantity,
         row.unit,
         group,
-        trace.meta.rank,
+        row.device is None,
         row.make,
         shift,
         lanes.engine.span_ns,

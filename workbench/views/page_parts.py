@@ -29,22 +29,23 @@ MAX_PEERS = 2_000
 
 
 def track_arrays(tracks: Sequence[Track]) -> tuple[list[Any], dict[str, NDArray[Any]]]:
-    """Return the limits of each track, and its steps: `t0 mean0` and, cut into pixels, `low0 high0`.
+    """Return the limits of each track, and its steps: `track0_t track0_mean`, float32 values.
 
-    Values are float32.
+    Tracks cut into pixels have `track0_low` and `track0_high` too.
     """
     limits, arrays = [], {}
     for k, track in enumerate(tracks):
         curve = track.curve
         limits.append(curve.limits)
         if len(curve.t) <= MAX_STEPS:
-            arrays |= {f"t{k}": curve.t.astype("<i8"), f"mean{k}": curve.value.astype("<f4")}
+            arrays[f"track{k}_t"] = curve.t.astype("<i8")
+            arrays[f"track{k}_mean"] = curve.value.astype("<f4")
             continue
         found = curve.bands(Window(0, 0.0, float(track.span_ns), 0, 0), MAX_STEPS)
         edges = np.rint(track.span_ns * (np.arange(MAX_STEPS + 1) / MAX_STEPS))
-        arrays[f"t{k}"] = edges.astype("<i8")
+        arrays[f"track{k}_t"] = edges.astype("<i8")
         for name, values in found._asdict().items():
-            arrays[f"{name}{k}"] = np.append(values, np.nan).astype("<f4")
+            arrays[f"track{k}_{name}"] = np.append(values, np.nan).astype("<f4")
     return limits, arrays
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 SCRIPTS = (
-    "timeline_draw.js", "timeline_boxes.js", "timeline_lanes.js", "timeline_menu.js",
+    "timeline_boxes.js", "timeline_draw.js", "timeline_lanes.js", "timeline_menu.js",
     "timeline_tracks.js", "timeline_flow.js", "timeline_map.js", "timeline_measure.js",
     "timeline_search.js", "timeline_sight.js", "timeline_view.js", "timeline_keys.js", "timeline.js",
 )  # fmt: skip

@@ -137,8 +137,10 @@ class Picture extends Boxes {
     this.g.restore();
   }
   drawLanes() {
-    this.g.fillStyle = this.colours.lane;
-    for (const item of this.shelf.inSight()) if (item.kind !== "head") this.g.fillRect(this.gutter, this.yOf(item), this.plot, item.h);
+    for (const item of this.shelf.inSight()) {
+      this.g.fillStyle = item.kind === "head" ? this.colours.head : this.colours.lane;
+      this.g.fillRect(this.gutter, this.yOf(item), this.plot, item.kind === "head" ? item.h - 1 : item.h);
+    }
     this.g.fillStyle = this.colours.line;
     for (const { x } of this.ticks()) this.g.fillRect(Math.round(x), AXIS, 1, this.body);
   }

@@ -122,7 +122,7 @@ class Shelf {
     const t = this.timeline, g = t.g, c = t.colours, marked = t.mark ? t.rows[t.mark.row].lane : -1;
     for (const item of this.inSight()) {
       const y = t.yOf(item), mid = clamp(AXIS + 10, y + 9, y + item.h - 7), head = item.kind === "head";
-      if (head) { g.fillStyle = c.head; g.fillRect(0, y, t.width, item.h - 1); }
+      if (head) { g.fillStyle = c.head; g.fillRect(0, y, t.gutter, item.h - 1); }
       else { g.fillStyle = c.page; g.fillRect(0, y, t.gutter, item.h); }
       if (this.focus === item.key) { g.strokeStyle = c.accent; g.lineWidth = 1.5; g.strokeRect(1, y + 0.5, t.gutter - 3, item.h - 1); }
       g.fillStyle = c.muted;

@@ -36,7 +36,7 @@ const PARTS = {
 
 // least, mean and largest value of each pixel, of steps that may hold several values themselves
 function bands(model, k, m) {
-  const [t, low, mean, high] = ["t", "low", "mean", "high"].map((name) => model[`${name}${k}`] || model[`mean${k}`]);
+  const [t, low, mean, high] = ["t", "low", "mean", "high"].map((name) => model[`track${k}_${name}`] || model[`track${k}_mean`]);
   const w = m.width, out = new Float32Array(3 * w).fill(NaN), base = Number(m.base), px = (m.b - m.a) / w;
   const start = base + m.a, at = Float64Array.from(t, Number), area = new Float64Array(w), known = new Float64Array(w);
   for (let i = 0; i < at.length; i++) {
