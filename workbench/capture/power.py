@@ -57,9 +57,9 @@ def recorded(run: Path) -> Power:
     sampled = sampled.filter(pl.col("power_w").is_finite() & (pl.col("power_w") >= 0))
     if not sampled.height:
         return _none(NO_POWER)
-    places = places(found, run_devices(run))
+    place = places(found, run_devices(run))
     placed = sampled.with_columns(
-        pl.col("device").replace_strict(places, default=None, return_dtype=pl.Int32())
+        pl.col("device").replace_strict(place, default=None, return_dtype=pl.Int32())
     ).drop_nulls("device")
     if not placed.height:
         return _none(NO_PLACE)

@@ -46,8 +46,8 @@ class Linked(t.HasTraits):
 
     def _link(self, selected: dict[str, Any], place: int) -> None:
         """Find the links of an event; they stay while it is one of their stops."""
-        nodes = self.flow.get("nodes", []) if selected else []
-        if any(nodes[k]["event"] == place for k in self.flow.get("stops", [])):
+        stops = [self.flow["nodes"][k]["event"] for k in self.flow.get("stops", ())]
+        if selected and place in stops:
             return
         known = self.source is not None and place != NONE
         self._links = tuple(flow.links(self.source, selected)) if known else ()  # type: ignore[arg-type]
