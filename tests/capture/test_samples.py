@@ -14,7 +14,9 @@ def folder(tmp_path, *lines, devices='[{"index": 3, "uuid": "b"}]', head=HEAD):
 
 
 def test_gpus_of_the_run_and_the_host(tmp_path):
-    run = folder(tmp_path, "1,cpu,50,,", "1,gpu0,10,300,GPU-a", "1,gpu1,20,400,GPU-b", "2,gpu1,,inf,")
+    run = folder(
+        tmp_path, "1,cpu,50,,", "1,gpu0,10,300,GPU-a", "1,gpu1,20,400,GPU-b", "2,gpu1,,inf,"
+    )
     assert sampled(run).rows() == [
         (1, None, "utilisation", 50.0, "%"),
         (1, 3, "power", 400.0, "W"),

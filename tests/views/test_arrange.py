@@ -71,7 +71,9 @@ def test_the_arrangement_is_saved_with_the_notebook(timeline):
 
 
 def test_annotations_of_a_device_stand_below_its_tracks():
-    marks = [{"name": "m", "domain": "device", "device": 0, "stream": 7, "start_ns": 0, "dur_ns": 5}]
+    marks = [
+        {"name": "m", "domain": "device", "device": 0, "stream": 7, "start_ns": 0, "dur_ns": 5}
+    ]
     found = Timeline(trace(activities=[kernel("k", 0, 5, occupancy=0.5)], ranges=marks)).order
     assert found == ["GPU 0 · stream 7", "GPU 0 · occupancy", "GPU 0 · stream 7 · device ranges"]
 

@@ -51,7 +51,7 @@ def sampled(run: Path) -> pl.DataFrame:
 
 
 def _placed(text: pl.DataFrame, run: Path) -> pl.DataFrame:
-    """Number the devices, the host null; leave out GPUs that are none of the run's."""
+    """Give devices numbers, the host null; leave out GPUs that are none of the run's."""
     if "uuid" not in text.columns:
         text = text.with_columns(uuid=pl.lit(None, pl.String))
     numbers = {name: k for name, k in places(text, run_devices(run)).items() if name != _HOST}
@@ -73,7 +73,5 @@ def _rows(placed: pl.DataFrame, known: list[str]) -> pl.DataFrame:
         )
         for column in known
     ]
-    every = pl.concat(parts).filter(
-        pl.col("t_unix_ns").is_not_null(), pl.col("value").is_finite()
-    )
+    every = pl.concat(parts).filter(pl.col("t_unix_ns").is_not_null(), pl.col("value").is_finite())
     return every.sort("device", "name", "t_unix_ns", maintain_order=True)

@@ -5,7 +5,6 @@ An item is a lane or a track, named by its label; those of one device or host st
 
 from __future__ import annotations
 
-import os.path
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +29,7 @@ class Item(NamedTuple):
     short: str
     group: str
     is_lane: bool
-    index: int
+    number: int
     """Position among the lanes, or among the tracks."""
 
 
@@ -85,25 +84,25 @@ def shelf(lanes: Lanes, tracks: Sequence[Track]) -> Shelf:
     """
     keys = unique([lane.label for lane in lanes.lanes] + [track.name for track in tracks])
     made = [
-        Item(keys[k], short(keys[k], lane.group), lane.group, is_lane=True, index=k)
+        Item(keys[k], short(keys[k], lane.group), lane.group, is_lane=True, number=k)
         for k, lane in enumerate(lanes.lanes)
     ]
     made += [
-        Item(key, short(key, track.group), track.group, is_lane=False, index=k)
+        Item(key, short(key, track.group), track.group, is_lane=False, number=k)
         for k, (key, track) in enumerate(zip(keys[len(made) :], tracks, strict=True))
     ]
     groups = dict.fromkeys(item.group for item in made)
     rank = {group: k for k, group in enumerate(sorted(groups, key=_is_host))}
 
     def place(item: Item) -> tuple[int, int]:
-        late = item.is_lane and lanes.lanes[item.index].table == "ranges"
+        late = item.is_lane and lanes.lanes[item.number].table == "ranges"
         return rank[item.group], 2 if late and not _is_host(item.group) else int(not item.is_lane)
 
     return Shelf(tuple(sorted(made, key=place)))
 
 
 def _is_host(group: str) -> bool:
-    return group.split(SEPARATOR)[-1] == HOST
+    return group.rsplit(SEPARATOR, 1)[-1] == HOST
 
 
 def unique(names: Iterable[str]) -> list[str]:
@@ -120,5 +119,7 @@ def short(label: str, group: str) -> str:
     """Leave out of a label what its group's heading says: `GPU 0 · stream 7` is `stream 7`."""
     if group and label.startswith(group):
         return label[len(group) :].strip(" ·") or label
-    common = os.path.commonprefix([label, group])
-    return label[common.rfind(SEPARATOR) + len(SEPARATOR) :] if SEPARATOR in common else label
+    parts, around = label.split(SEPARATOR), group.split(SEPARATOR)
+    while len(parts) > 1 and around and parts[0] == around.pop(0):
+        parts = parts[1:]
+    return SEPARATOR.join(parts)

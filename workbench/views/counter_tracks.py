@@ -7,7 +7,7 @@ from their table, and power, clocks and utilisation from what was sampled beside
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -170,7 +170,7 @@ def _occupancy(trace: Trace) -> Iterator[_Row]:
         pl.col("occupancy").is_not_null(), pl.col("device").is_not_null()
     )
     for device in _devices(known):
-        yield _Row("occupancy", "%", device, lambda d=device: _mean_occupancy(known, d))
+        yield _Row("occupancy", "%", device, partial(_mean_occupancy, known, device))
 
 
 def _mean_occupancy(known: pl.DataFrame, device: int | None) -> Samples:
@@ -190,11 +190,9 @@ def _mean_occupancy(known: pl.DataFrame, device: int | None) -> Samples:
 
 
 def _queue(trace: Trace) -> Iterator[_Row]:
-    linked = trace.activities.filter(
-        pl.col("launch").is_not_null(), pl.col("device").is_not_null()
-    )
+    linked = trace.activities.filter(pl.col("launch").is_not_null(), pl.col("device").is_not_null())
     for device in _devices(linked):
-        yield _Row("queue depth", "launches", device, lambda d=device: _depth(trace, d))
+        yield _Row("queue depth", "launches", device, partial(_depth, trace, device))
 
 
 def _depth(trace: Trace, device: int | None) -> Samples:
@@ -216,7 +214,7 @@ def _memory(trace: Trace) -> Iterator[_Row]:
                 f"memory {quantity}",
                 "B",
                 device,
-                lambda k=known, d=device, c=column: _column(k, d, "t_ns", c),
+                partial(_column, known, device, "t_ns", column),
             )
 
 
@@ -234,14 +232,16 @@ def _counters(trace: Trace) -> Iterator[_Row]:
         yield _Row(
             str(name),
             str(unit or ""),
-            device,  # type: ignore[arg-type]
-            lambda f=frame, d=device: _column(f, d, "t_ns", "value"),
+            device,
+            partial(_column, frame, device, "t_ns", "value"),
         )
 
 
 def _sampled(trace: Trace, span_ns: int, *, first: bool) -> Iterator[_Row]:
     """Return what was sampled beside the run; the host's part stands with its first rank."""
-    devices = {d for d in _devices(trace.activities) if d is not None} | ({None} if first else set())
+    devices = {d for d in _devices(trace.activities) if d is not None} | (
+        {None} if first else set()
+    )
     every = sampled(trace.meta.path.parent)
     every = every.filter(pl.col("device").is_in(list(devices), nulls_equal=True))
     every = every.with_columns(t_ns=pl.col("t_unix_ns") - trace.meta.origin_ns)
@@ -249,7 +249,7 @@ def _sampled(trace: Trace, span_ns: int, *, first: bool) -> Iterator[_Row]:
         # a trace without an absolute time lies decades before its samples
         if frame["t_ns"][-1] >= 0 and frame["t_ns"][0] <= span_ns:
             device, name, unit = key
-            yield _Row(str(name), str(unit), device, lambda f=frame: _with_pauses(f))  # type: ignore[arg-type]
+            yield _Row(str(name), str(unit), device, partial(_with_pauses, frame))
 
 
 def _with_pauses(frame: pl.DataFrame) -> Samples:
@@ -263,6 +263,4 @@ def _with_pauses(frame: pl.DataFrame) -> Samples:
     apart = np.diff(t)
     usual = max(1, int(np.median(apart)))
     ends = np.flatnonzero(np.append(apart > PAUSE * usual, True))
-    return Samples(
-        np.insert(t, ends + 1, t[ends] + usual), np.insert(value, ends + 1, NAN)
-    )
+    return Samples(np.insert(t, ends + 1, t[ends] + usual), np.insert(value, ends + 1, NAN))

@@ -112,7 +112,8 @@ def _of_launch(trace: Trace, row: int) -> list[Link]:
 def _of_op(trace: Trace, row: int) -> list[Link]:
     me = _place(trace, "ops", row)
     ran = trace.activities.filter(
-        pl.col("op").is_in(_inside(trace, row).implode()), pl.col("source").cast(pl.String) != "host"
+        pl.col("op").is_in(_inside(trace, row).implode()),
+        pl.col("source").cast(pl.String) != "host",
     )
     ran = ran.sort("start_ns").head(MOST_WORK)
     work = [Link("work", _place(trace, "activities", k), me) for k in ran["id"]]
@@ -154,11 +155,14 @@ def _other_ranks(source: Source, trace: Trace, row: int) -> list[Link]:
     mine = clocks.identified(trace, 0)
     mine = mine.filter(pl.Series(trace.collectives["activity"] == row).fill_null(value=False))
     mine = mine.drop_nulls(["member_list", "seq"]).head(1)
-    me, out = _place(trace, "activities", row), []
-    for other in source.ranks if mine.height else ():
-        if other is not trace and (found := _same(other, mine)) is not None:
-            out.append(Link("other rank", _place(other, "activities", found), me))
-    return out
+    me = _place(trace, "activities", row)
+    others = [t for t in source.ranks if t is not trace] if mine.height else []
+    found = [(other, _same(other, mine)) for other in others]
+    return [
+        Link("other rank", _place(other, "activities", k), me)
+        for other, k in found
+        if k is not None
+    ]
 
 
 def _same(other: Trace, mine: pl.DataFrame) -> int | None:

@@ -69,10 +69,10 @@ def _lanes(
     found: list[tuple[str, int, int | None]] = []
     for k in wanted:
         rows = np.flatnonzero(lanes.row_lane == k)
-        count, union = int(events[rows].sum()), int(busy[rows[0]])
-        if len(rows) > 1:
-            spared = most is not None and count > most
-            union = None if spared else _union(lanes, rows, a, b)
+        count = int(events[rows].sum())
+        spared = len(rows) > 1 and most is not None and count > most
+        of_one = int(busy[rows[0]])
+        union = None if spared else of_one if len(rows) == 1 else _union(lanes, rows, a, b)
         found.append((lanes.lanes[k].label, count, union))
     return found
 

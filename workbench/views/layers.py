@@ -67,6 +67,7 @@ def layer(
     rank: int | None,
     by: Sequence[str],
     label: Callable[[Mapping[str, Any]], str],
+    *,
     group: Callable[[Mapping[str, Any]], str] = lambda _: "",
 ) -> Layer:
     """Give the lanes and the texts of a frame of events numbers."""

@@ -17,7 +17,6 @@ import traitlets as t
 
 from workbench.errors import UsageError
 from workbench.views import counter_tracks, filters, lane_table, replies, theme, walk
-from workbench.views import measure as measuring
 from workbench.views import timeline_traits as traits
 from workbench.views.lanes import Lanes
 from workbench.views.layers import from_frame
@@ -26,6 +25,7 @@ from workbench.views.overview import overview, png
 from workbench.views.search import MAX_FOUND, Found, find, hits
 from workbench.views.timeline_arranged import Arranged
 from workbench.views.timeline_linked import Linked
+from workbench.views.timeline_measured import Measured
 from workbench.views.trace_lanes import activity_lanes
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ HERE = Path(__file__).parent
 SCRIPTS = (
     "timeline_boxes.js", "timeline_draw.js", "timeline_lanes.js", "timeline_menu.js",
     "timeline_tracks.js", "timeline_flow.js", "timeline_map.js", "timeline_measure.js",
-    "timeline_search.js", "timeline_sight.js", "timeline_view.js", "timeline_keys.js", "timeline.js",
+    "timeline_search.js", "timeline_sight.js", "timeline_keys.js", "timeline_view.js",
+    "timeline.js",
 )  # fmt: skip
 FRONT_END = "\n".join((HERE / f).read_text("utf-8") for f in SCRIPTS)
 MAX_OFFERS = 1_000
@@ -46,7 +47,7 @@ WELL_SEEN = 200
 """A match is looked at closer when it takes less than one part in this many of the window."""
 
 
-class Timeline(Arranged, Linked, anywidget.AnyWidget):
+class Timeline(Arranged, Linked, Measured, anywidget.AnyWidget):
     """A zoomable timeline of a `Trace`, a `Job`, `Lanes`, or a frame of events.
 
     Watch or set, all times in ns of the source: `window` and `selection` ([start, end], the latter
@@ -84,8 +85,6 @@ class Timeline(Arranged, Linked, anywidget.AnyWidget):
     """Families, streams and steps that the front end lists to choose from."""
     version = t.Int().tag(sync=True)
     """Counts changes of what is drawn, so that the front end asks anew."""
-    measured = t.Dict().tag(sync=True)
-    """What the front end shows of `selection`: `measure.card`."""
     mark = t.Dict().tag(sync=True)
     """What the front end highlights: `replies.describe` of the selected event."""
     snapshot_rows = t.Int().tag(sync=True)
@@ -151,23 +150,6 @@ class Timeline(Arranged, Linked, anywidget.AnyWidget):
         a, b = self.selection or self.window
         said = lane_table.text(self.table(top), b - a)
         return f"{said}\n{self.filtered}" if self.filter and len(self.data.lanes) else said
-
-    def counter_table(self, window: tuple[int, int] | None = None) -> pl.DataFrame:
-        """Return `track unit min mean max` of the tracks shown, over a stretch as `table` has it.
-
-        Values of a track hold until its next sample; `mean` is weighted by time; null where
-        nothing of the stretch is known.
-        """
-        a, b = window or self.selection or self.window
-        return self._counted(a - self.data.origin_ns, b - self.data.origin_ns)
-
-    def measure(self, window: tuple[int, int] | None = None) -> pl.DataFrame:
-        """Return `part events busy_ns share` of what devices did in such a stretch.
-
-        Parts: compute, communication, exposed communication, copy and idle; see `measure.measure`.
-        """
-        a, b = window or self.selection or self.window
-        return measuring.measure(self.data, a, b)
 
     def find(
         self,
@@ -257,10 +239,6 @@ class Timeline(Arranged, Linked, anywidget.AnyWidget):
         counts = {"total": self.found.total, "within": within, "at": at}
         self.matches = {"text": self.search} | counts | {"problem": ""}
 
-    @t.observe("selection")  # type: ignore[untyped-decorator]
-    def _measure(self, _: object) -> None:
-        self.measured = measuring.card(self.data, self.selection)
-
     @t.observe("selected")  # type: ignore[untyped-decorator]
     def _highlight(self, _: object) -> None:
         self._show_mark(self._marked())
@@ -342,7 +320,7 @@ class Timeline(Arranged, Linked, anywidget.AnyWidget):
         elif kind == "sight":
             self.send(*lane_table.reply(self.drawn, message))
         elif kind == "move":
-            self._move(message)
+            self._walk(walk.moved(self.drawn, self._marked(), message), message)
 
     def _pointed(self, message: Mapping[str, Any]) -> int:
         """Return the place of the event that is meant; numbers count the whole, as in replies."""
@@ -350,19 +328,11 @@ class Timeline(Arranged, Linked, anywidget.AnyWidget):
             return replies.pick(self.data, message)
         return self.drawn.place(replies.pick(self.drawn, message))
 
-    def _move(self, message: Mapping[str, Any]) -> None:
-        """Select the event beside the selected one, or the one that belongs to it on a row."""
-        at = self.drawn.position(self._marked())
-        if at == NONE:
-            return
-        if "row" in message:
-            to = walk.across(self.drawn, at, int(message["row"]))
-        else:
-            to = walk.beside(self.drawn, at, 1 if int(message["by"]) > 0 else -1)
+    def _walk(self, to: int, message: Mapping[str, Any]) -> None:
         if to == NONE:
             self.send({"type": "end", "view": message.get("view")}, [])
         else:
-            self._select(self.drawn.place(to))
+            self._select(to)
 
     def _typed(self, text: str) -> None:
         try:

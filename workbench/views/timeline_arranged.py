@@ -33,6 +33,9 @@ class Arranged(t.HasTraits):
     curves = t.List(t.Dict()).tag(sync=True)
     """What the front end knows of the tracks."""
 
+    data: Lanes
+    window: list[int]
+    selection: list[int]
     _shelf = Shelf(())
     all_tracks: tuple[Track, ...] = ()
 
@@ -49,7 +52,7 @@ class Arranged(t.HasTraits):
         hidden = [
             item.key
             for item in self._shelf.items
-            if not item.is_lane and self.all_tracks[item.index].name not in drawn
+            if not item.is_lane and self.all_tracks[item.number].name not in drawn
         ]
         curves = [
             looks | {"unit": track.unit}
@@ -60,12 +63,19 @@ class Arranged(t.HasTraits):
     def _looks(self, *, is_lane: bool) -> list[dict[str, Any]]:
         """Return what the front end knows of each lane or track: names, group, usual place."""
         mine = [(n, i) for n, i in enumerate(self._shelf.items) if i.is_lane == is_lane]
-        mine.sort(key=lambda pair: pair[1].index)
+        mine.sort(key=lambda pair: pair[1].number)
         return [{"key": i.key, "short": i.short, "group": i.group, "place": n} for n, i in mine]
 
-    def _counted(self, start: int, end: int) -> pl.DataFrame:
-        shown = [i.index for i in self._shelf.items if not i.is_lane and i.key not in self.hidden]
-        return counter_tracks.table([self.all_tracks[k] for k in shown], start, end)
+    def counter_table(self, window: tuple[int, int] | None = None) -> pl.DataFrame:
+        """Return `track unit min mean max` of the tracks shown, over a stretch as `table` has it.
+
+        Values of a track hold until its next sample; `mean` is weighted by time; null where
+        nothing of the stretch is known.
+        """
+        a, b = window or self.selection or self.window
+        origin = self.data.origin_ns
+        shown = [i.number for i in self._shelf.items if not i.is_lane and i.key not in self.hidden]
+        return counter_tracks.table([self.all_tracks[k] for k in shown], a - origin, b - origin)
 
     @t.validate("order")  # type: ignore[untyped-decorator]
     def _whole_order(self, proposal: Mapping[str, Any]) -> list[str]:

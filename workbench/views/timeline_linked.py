@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import traitlets as t
 
-from workbench.views import flow, replies
+from workbench.views import replies
+from workbench.views.flow import SCHEMA, Link, Place, frame, links
 from workbench.views.lod import NONE
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Linked(t.HasTraits):
     data: Lanes
     source: Source | None = None
     """The trace or job shown; None for other events."""
-    _links: tuple[flow.Link, ...] = ()
+    _links: tuple[Link, ...] = ()
 
     @property
     def links(self) -> pl.DataFrame:
@@ -41,8 +42,8 @@ class Linked(t.HasTraits):
         the timeline was not made of a trace.
         """
         if self.source is None:
-            return pl.DataFrame(schema=flow.SCHEMA)
-        return flow.frame(self.source, self._links)
+            return pl.DataFrame(schema=SCHEMA)
+        return frame(self.source, self._links)
 
     def _link(self, selected: dict[str, Any], place: int) -> None:
         """Find the links of an event; they stay while it is one of their stops."""
@@ -50,15 +51,15 @@ class Linked(t.HasTraits):
         if selected and place in stops:
             return
         known = self.source is not None and place != NONE
-        self._links = tuple(flow.links(self.source, selected)) if known else ()  # type: ignore[arg-type]
+        self._links = tuple(links(self.source, selected)) if known else ()  # type: ignore[arg-type]
         self.flow = _drawn(self.data, selected, place, self._links) if self._links else {}
 
 
 def _drawn(
-    lanes: Lanes, selected: dict[str, Any], place: int, links: Sequence[flow.Link]
+    lanes: Lanes, selected: dict[str, Any], place: int, links: Sequence[Link]
 ) -> dict[str, Any]:
     """Return what has a place on the timeline of an event's links."""
-    start: flow.Place = (selected["table"], selected["rank"], selected["id"])
+    start: Place = (selected["table"], selected["rank"], selected["id"])
     ends = {event for link in links for event in (link.place, link.beside)}
     at = lanes.places_of(ends) | {start: place}
     pairs = [_line(link, _shown(link.beside, links, at)) for link in links if link.place in at]
@@ -75,14 +76,14 @@ def _drawn(
     }
 
 
-def _shown(event: flow.Place, links: Sequence[flow.Link], at: Mapping[flow.Place, int]) -> flow.Place:
+def _shown(event: Place, links: Sequence[Link], at: Mapping[Place, int]) -> Place:
     """Return an event that is on the timeline; else the one that it was reached from."""
     while event not in at:
         event = next(link.beside for link in links if link.place == event)
     return event
 
 
-def _line(link: flow.Link, beside: flow.Place) -> tuple[flow.Place, flow.Place]:
+def _line(link: Link, beside: Place) -> tuple[Place, Place]:
     """Order the ends of a line: what came first, then what followed."""
     caused = link.relation in {"work", "backward", "other rank"}
     return (beside, link.place) if caused else (link.place, beside)

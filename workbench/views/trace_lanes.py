@@ -73,7 +73,7 @@ def _steps(trace: Trace, prefix: str) -> Layer:
         return prefix + (f"{device_label(trace, key['device'])} · steps" if several else "steps")
 
     return layer(
-        frame, "steps", trace.meta.rank, ["device"], label, _by_device(trace, prefix)
+        frame, "steps", trace.meta.rank, ["device"], label, group=_by_device(trace, prefix)
     )
 
 
@@ -97,9 +97,7 @@ def _activities(trace: Trace, prefix: str) -> Layer:
         return prefix + device_label(trace, key["device"]) + stream
 
     by = ["on_host", "library", "device", "stream"]
-    return layer(
-        frame, "activities", trace.meta.rank, by, label, _by_device(trace, prefix)
-    )
+    return layer(frame, "activities", trace.meta.rank, by, label, group=_by_device(trace, prefix))
 
 
 def _ranges(trace: Trace, prefix: str) -> Layer:
@@ -116,9 +114,7 @@ def _ranges(trace: Trace, prefix: str) -> Layer:
         return f"{prefix}{where} · {key['domain']} ranges"
 
     by = ["thread", "device", "stream", "domain"]
-    return layer(
-        frame, "ranges", trace.meta.rank, by, label, _by_device(trace, prefix)
-    )
+    return layer(frame, "ranges", trace.meta.rank, by, label, group=_by_device(trace, prefix))
 
 
 def _launches(trace: Trace, prefix: str) -> Layer:
@@ -136,9 +132,7 @@ def _threads(trace: Trace, prefix: str, frame: pl.DataFrame, table: str, word: s
     def label(key: Mapping[str, Any]) -> str:
         return f"{prefix}{_thread(trace, key['thread'])} · {word}"
 
-    return layer(
-        frame, table, trace.meta.rank, ["thread"], label, _by_device(trace, prefix)
-    )
+    return layer(frame, table, trace.meta.rank, ["thread"], label, group=_by_device(trace, prefix))
 
 
 def _by_device(trace: Trace, prefix: str) -> Callable[[Mapping[str, Any]], str]:

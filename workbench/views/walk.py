@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workbench.views.lod import NONE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from workbench.views.lanes import Lanes
 
 
@@ -17,6 +19,19 @@ def beside(lanes: Lanes, i: int, by: int) -> int:
     row = int(np.searchsorted(lanes.offset, i, "right")) - 1
     k = i + by
     return k if lanes.offset[row] <= k < lanes.offset[row + 1] else NONE
+
+
+def moved(drawn: Lanes, place: int, message: Mapping[str, Any]) -> int:
+    """Return the place that a message moves to from that of the selected event; -1 for none.
+
+    `by` goes along its row, `row` to another one.
+    """
+    at = drawn.position(place)
+    if at == NONE:
+        return NONE
+    if "row" in message:
+        return drawn.place(across(drawn, at, int(message["row"])))
+    return drawn.place(beside(drawn, at, 1 if int(message["by"]) > 0 else -1))
 
 
 def across(lanes: Lanes, i: int, row: int) -> int:
