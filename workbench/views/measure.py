@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from workbench import intervals, units
+from workbench import intervals
 from workbench.trace.schema import COMPUTE_KINDS, COPY_KINDS
 from workbench.views.lod import Window
 
@@ -49,18 +49,19 @@ def measure(lanes: Lanes, start_ns: int, end_ns: int) -> pl.DataFrame:
 
 
 def card(lanes: Lanes, selection: Sequence[int]) -> dict[str, Any]:
-    """Return what the front end shows of a selection: sentences and shares; nothing for []."""
+    """Return what the front end shows of a selection: counts, times as text; nothing for []."""
     if not selection:
         return {}
     a, b = selection
     frame = measure(lanes, a, b)
     touching, _ = lanes.engine.totals(a - lanes.origin_ns, b - lanes.origin_ns)
     parts = [
-        {"part": part, "busy": units.duration(busy), "share": share, "events": events}
-        for part, events, busy, share in frame.iter_rows()
+        {"part": part, "busy_ns": str(busy), "share": share}
+        for part, _, busy, share in frame.iter_rows()
         if busy or part == IDLE
     ]
-    return {"range": [str(a), str(b)], "events": int(touching.sum()), "parts": parts}
+    facts = {"events": int(touching.sum()), "devices": len(_devices(lanes)), "parts": parts}
+    return {"range": [str(a), str(b)], **facts}
 
 
 def _devices(lanes: Lanes) -> list[NDArray[np.int64]]:

@@ -7,19 +7,20 @@ class Links {
   constructor(timeline) {
     this.timeline = timeline;
     this.model = timeline.model;
+    this.at = 0;                  // which stop a walk has come to
   }
-  follow() { return [["change:flow", () => this.timeline.draw()]]; }
+  follow() { return [["change:flow", () => { this.at = 0; this.timeline.draw(); }]]; }
   get flow() { return this.model.get("flow") || {}; }
   get stops() { return (this.flow.stops || []).map((k) => this.flow.nodes[k]); }
 
   step(by) {
     const stops = this.stops, t = this.timeline;
     if (stops.length < 2) { t.say(t.mark ? "No links" : "Nothing selected"); return; }
-    const at = Math.max(0, stops.findIndex((s) => t.mark && s.event === t.mark.event));
-    this.model.send({ type: "pick", view: t.id, event: stops[(at + by + stops.length) % stops.length].event });
+    this.at = (this.at + by + stops.length) % stops.length;   // the kernel may still owe the last step
+    this.model.send({ type: "pick", view: t.id, event: stops[this.at].event });
   }
   told(mark) {                    // what is said when a walk arrives
-    const at = this.stops.findIndex((s) => s.event === mark.event);
+    const at = this.at = Math.max(0, this.stops.findIndex((s) => s.event === mark.event));
     return at > 0 ? `Link ${at} of ${this.stops.length - 1}, ${this.stops[at].relation}. ` : "";
   }
   // ---- drawing ------------------------------------------------------------------------------

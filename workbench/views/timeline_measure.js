@@ -23,20 +23,21 @@ class Measure {
       return row;
     };
     const count = m ? `${m.events.toLocaleString("en")} event${m.events === 1 ? "" : "s"}${m.partly ? " that this page holds" : ""}` : "";
+    const on = m && m.devices > 1 ? ` on ${m.devices} devices` : "";
     const parts = (m ? m.parts : []).map((p) => {
-      const row = line("wb-timeline-part", p.part, p.busy, p.share === null ? "" : `${(100 * p.share).toFixed(1)} %`);
+      const row = line("wb-timeline-part", p.part, duration(Number(p.busy_ns)), p.share === null ? "" : `${(100 * p.share).toFixed(1)} %`);
       row.style.setProperty("--share", p.share || 0);
       row.style.setProperty("--colour", this.colour(p.part));
       return row;
     });
-    this.el.replaceChildren(line("wb-timeline-length", duration(Number(s[1] - s[0])), count), ...parts);
+    this.el.replaceChildren(line("wb-timeline-length", duration(Number(s[1] - s[0])), count + on), ...parts);
     this.place();
     if (m && this.said !== String(m.range)) this.say(m, count);
   }
   say(m, count) {
     this.said = String(m.range);
     const [a, b] = m.range.map(BigInt);
-    this.timeline.say([`Range of ${duration(Number(b - a))}`, count, ...m.parts.map((p) => `${p.part} ${p.busy}`)].join(", "));
+    this.timeline.say([`Range of ${duration(Number(b - a))}`, count, ...m.parts.map((p) => `${p.part} ${duration(Number(p.busy_ns))}`)].join(", "));
   }
   colour(part) {
     const names = ["compute", "communication", "copy", "idle"], k = names.findIndex((n) => part.endsWith(n));

@@ -30,9 +30,11 @@ class LaneMenu {
       const entry = this.shelf.byKey.get(key);
       groups.set(entry.group || "", [...(groups.get(entry.group || "") || []), entry]);
     }
+    const controls = () => [...this.el.querySelectorAll("button, input")], held = controls().indexOf(document.activeElement);
     const parts = [...groups].map(([group, entries]) => this.group(group, entries));
     this.el.replaceChildren(this.actions(), ...parts);
     this.el.scrollTop = top;
+    if (held >= 0) controls()[held]?.focus();   // made anew below the hands of who uses the keyboard
   }
   actions() {
     const { shelf } = this, row = Object.assign(document.createElement("div"), { className: "wb-timeline-actions" });

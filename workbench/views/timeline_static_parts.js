@@ -93,7 +93,7 @@ function measured(model, selection) {
   }
   const whole = (b - a) * devices.size, parts = Object.entries(sums).filter(([part, ns]) => devices.size && (ns || part === "idle"));
   return { range: selection, events, partly: !model.complete,
-    parts: parts.map(([part, ns]) => ({ part, busy: duration(ns), share: whole ? ns / whole : null })) };
+    devices: devices.size, parts: parts.map(([part, ns]) => ({ part, busy_ns: ns, share: whole ? ns / whole : null })) };
 }
 // ---- links, as flow.py, of what the page holds ----------------------------------------------
 function linked(model, i) {
