@@ -57,8 +57,7 @@ def test_few_events_come_one_by_one(timeline):
         "a": 0,
         "b": 70,
         "width": 7,
-        "first": 0,
-        "last": 2,
+        "runs": [[0, 2]],
         "texts": 0,
         "colours": 0,
     }
@@ -155,7 +154,8 @@ def test_messages_out_of_range_do_no_harm(timeline):
         timeline._on_message(timeline, {"type": "pick"} | wild, [])
         assert timeline.selected == {}
     header, _ = view(timeline, width=10**9, first=-5, last=10**6)
-    assert (header["width"], header["first"], header["last"]) == (8192, 0, 2)
+    assert (header["width"], header["runs"]) == (8192, [[0, 2]])
+    assert view(timeline, runs=[[1, 9], [0, 1]])[0]["runs"] == [[1, 2], [2, 2]]
     assert view(timeline, a=5, b=5)[0]["kind"] == "rects"
     timeline._on_message(timeline, {"type": "unheard of"}, [])
 

@@ -24,7 +24,7 @@ _READ: dict[str, pl.DataType] = {
     "power_w": pl.Float64(),
     "uuid": pl.String(),
 }
-_LARGEST = 256 * 10**6
+LARGEST = 256 * 10**6
 NO_FILE = "the source has no telemetry (telemetry.csv of a recorded run has)"
 NO_POWER = "its telemetry holds no power; NVIDIA GPUs report it, processors don't"
 NO_PLACE = "which GPU of the machine the run's device was isn't known"
@@ -46,7 +46,7 @@ def recorded(run: Path) -> Power:
     """
     path = run / FILE
     try:
-        if path.stat().st_size > _LARGEST:
+        if path.stat().st_size > LARGEST:
             return _none(f"{FILE} is too large")
         found = _read(path)
     except FileNotFoundError:
@@ -57,9 +57,9 @@ def recorded(run: Path) -> Power:
     sampled = sampled.filter(pl.col("power_w").is_finite() & (pl.col("power_w") >= 0))
     if not sampled.height:
         return _none(NO_POWER)
-    places = _places(found, _devices(run))
+    place = places(found, run_devices(run))
     placed = sampled.with_columns(
-        pl.col("device").replace_strict(places, default=None, return_dtype=pl.Int32())
+        pl.col("device").replace_strict(place, default=None, return_dtype=pl.Int32())
     ).drop_nulls("device")
     if not placed.height:
         return _none(NO_PLACE)
@@ -79,7 +79,7 @@ def _read(path: Path) -> pl.DataFrame:
     )
 
 
-def _devices(run: Path) -> list[dict[str, Any]]:
+def run_devices(run: Path) -> list[dict[str, Any]]:
     """Return the run's devices as run.json lists them; none when it cannot be read."""
     try:
         listed = folder.read_manifest(run).get("devices")
@@ -88,7 +88,7 @@ def _devices(run: Path) -> list[dict[str, Any]]:
     return [d for d in listed if isinstance(d, dict)] if isinstance(listed, list) else []
 
 
-def _places(found: pl.DataFrame, devices: list[dict[str, Any]]) -> dict[str, int]:
+def places(found: pl.DataFrame, devices: list[dict[str, Any]]) -> dict[str, int]:
     """Map the names in the file, as `gpu0`, to numbers of the run's devices."""
     named = found.filter(pl.col("device").str.contains(r"^gpu\d{1,4}$"))
     gpus = named.unique("device", keep="first", maintain_order=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.views import replies, theme
+from workbench.views import page_parts, replies, theme
 from workbench.views.lod import Window
 from workbench.views.overview import png
 from workbench.views.timeline import FRONT_END, HERE
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from workbench.views.lanes import Lanes
     from workbench.views.timeline import Timeline
 
+STATIC = ("timeline_static_parts.js", "timeline_static.js")
+"""What stands in for the kernel."""
 MAX_EVENTS = 200_000
 """Beyond this the longest events are embedded, and the page says so."""
 LEVELS = (1_200, 9_600, 76_800)
@@ -40,7 +42,8 @@ POLICY = (
 )
 STATE = (
     "lanes", "palette", "extent", "window", "selection", "annotations", "max_height", "mark",
-    "search", "filter", "matches", "filtered", "offers", "version",
+    "search", "filter", "matches", "filtered", "offers", "version", "order", "folded", "hidden",
+    "curves", "measured",
 )  # fmt: skip
 STYLE = """
 :root { color-scheme: light dark; --jp-layout-color0: PAGE; --jp-ui-font-color0: TEXT; }
@@ -92,7 +95,7 @@ def fragment(timeline: Timeline, *, max_events: int = MAX_EVENTS) -> str:
     # "<" is written out, so that no name can end the element it stands in
     data = json.dumps(page, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
     code = FRONT_END.replace("export default { render };", "")
-    code += (HERE / "timeline_static.js").read_text("utf-8")
+    code += "".join((HERE / name).read_text("utf-8") for name in STATIC)
     css = (HERE / "timeline.css").read_text("utf-8")
     picture = base64.b64encode(png(timeline.data)).decode("ascii")
     return (
@@ -120,6 +123,8 @@ def payload(timeline: Timeline, max_events: int = MAX_EVENTS) -> dict[str, Any]:
         "step": lanes.step[keep].astype("<i4"),
         "name": name.astype("<u4"),
     }
+    limits, curves = page_parts.track_arrays(timeline.all_tracks)
+    arrays |= curves | page_parts.ties(timeline.source, lanes, keep)
     levels = [] if complete else _levels(lanes)
     for width in levels:
         arrays |= _level(lanes, width)
@@ -134,6 +139,9 @@ def payload(timeline: Timeline, max_events: int = MAX_EVENTS) -> dict[str, Any]:
         "colours": lanes.colours[used].tolist(),
         "families": [lanes.families[k] for k in used],
         "streams": _streams(lanes),
+        "curves": [{"limits": pair} for pair in limits],
+        "parts": page_parts.classes(lanes, used),
+        "peers": page_parts.peers(timeline.source, lanes, keep),
         "arrays": {k: _packed(v) for k, v in arrays.items()},
     }
 

@@ -14,6 +14,8 @@ import numpy as np
 from workbench.views.lod import NONE, Engine, Index
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from workbench.views.lod_summary import Summary
@@ -32,6 +34,8 @@ class Lane:
     """Events left out because they would need too many rows."""
     stream: int | None = None
     """Stream of a device; null on the host."""
+    group: str = ""
+    """What it stands under together with others, a device or a rank's host; empty: nothing."""
 
 
 class Event(NamedTuple):
@@ -162,6 +166,27 @@ class Lanes:
             hits = lo + np.flatnonzero(self.id[lo:hi] == row_id)
             best = min((best, *hits), key=self._start_or_never) if len(hits) else best
         return int(best)
+
+    def places_of(
+        self, wanted: Iterable[tuple[str, int | None, int]]
+    ) -> dict[tuple[str, int | None, int], int]:
+        """Return the positions of many (table, rank, row), as `find` does; none for what has none.
+
+        One pass over the lanes of each table and rank, however many are wanted.
+        """
+        by_table: dict[tuple[str, int | None], list[int]] = {}
+        for table, rank, row_id in wanted:
+            by_table.setdefault((table, rank), []).append(row_id)
+        out: dict[tuple[str, int | None, int], int] = {}
+        for row, k in enumerate(self.row_lane):
+            table, rank = self.lanes[k].table, self.lanes[k].rank
+            lo, hi = int(self.offset[row]), int(self.offset[row + 1])
+            if not (ids := by_table.get((table, rank))):
+                continue
+            for i in (lo + np.flatnonzero(np.isin(self.id[lo:hi], ids))).tolist():
+                key = (table, rank, int(self.id[i]))
+                out[key] = min(out.get(key, NONE), i, key=self._start_or_never)
+        return out
 
     def _start_or_never(self, i: int) -> float:
         return float("inf") if i == NONE else int(self.start[i])

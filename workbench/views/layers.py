@@ -68,6 +68,8 @@ def layer(
     rank: int | None,
     by: Sequence[str],
     label: Callable[[Mapping[str, Any]], str],
+    *,
+    group: Callable[[Mapping[str, Any]], str] = lambda _: "",
 ) -> Layer:
     """Give the lanes and the texts of a frame of events numbers."""
     defaults = {"kind": pl.String, "family": pl.String, "step": pl.Int32}
@@ -85,7 +87,7 @@ def layer(
     numbers = {"lane": pl.Series(place[lane]), "name": pl.Series(text)}
     events = frame.with_columns(**numbers).select(pl.col(c).cast(t) for c, t in _EVENT.items())
     named = [dict(zip(by, k, strict=True)) for _, *k in keys.rows()]
-    lanes = [Lane(label(k), table, rank, stream=_stream(k)) for k in named]
+    lanes = [Lane(label(k), table, rank, stream=_stream(k), group=group(k)) for k in named]
     return Layer(lanes, events, texts.cast(pl.String))
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from workbench.views.search import Found
 
 MAX_PIXELS = 8192
+MAX_ROWS = 2**16
 MAX_TEXT = 300
 """Characters of a name that travel; kernel names of ten thousand exist."""
 
@@ -36,8 +37,9 @@ class Reply(NamedTuple):
 def view(lanes: Lanes, request: Mapping[str, Any], found: Found | None = None) -> Reply:
     """Answer what to draw: every event while there are few, else what fills each pixel.
 
-    Request: `base a b` (the window), `width` (pixels), `first last` (rows). Header: the same with
-    `kind` and `n`, the number of visible events.
+    Request: `base a b` (the window), `width` (pixels), `runs` (the rows, as pairs of first and last
+    in ascending order; or `first last`, one such). Header: the same with `kind` and `n`, the number
+    of visible events.
 
     - `rects`: int64 start, int64 dur, uint32 event, int32 step, uint16 row, uint16 text; `texts`
       and `colours` in the header are what the last one counts.
@@ -47,20 +49,84 @@ def view(lanes: Lanes, request: Mapping[str, Any], found: Found | None = None) -
     With a search, `hits` in the header says which of `texts` match, and `bins` carry the same two
     of the matches alone. `event` is the position in the whole, also where `lanes` are a part.
     """
-    engine = lanes.engine
-    first, last = (min(max(int(request[k]), 0), engine.rows) for k in ("first", "last"))
-    base, a, b = int(request["base"]), float(request["a"]), float(request["b"])
-    window = Window(base, a, max(a, b), first, max(first, last))
-    width = min(max(int(request["width"]), 1), MAX_PIXELS)
-    lo, hi = engine.visible(window)
+    stretch = Stretch.of(lanes, request)
+    lo, hi = stretch.visible(lanes)
     visible = int((hi - lo).sum())
-    header: dict[str, Any] = {"type": "view", "n": visible, "base": str(base), "a": a, "b": b}
-    header |= {"width": width, "first": window.first, "last": window.last}
+    header: dict[str, Any] = {"type": "view", "n": visible, "base": str(stretch.base)}
+    header |= {"a": stretch.a, "b": stretch.b, "width": stretch.width, "runs": stretch.runs}
     header |= {k: request.get(k) for k in ("view", "seq", "version")}
-    few = visible <= MAX_RECTS or not b > a
+    few = visible <= MAX_RECTS or not stretch.b > stretch.a
     if few:
-        return _rects(lanes, header, window, (lo, hi), found)
-    return _bins(lanes, header, window, found)
+        return _rects(lanes, header, stretch, (lo, hi), found)
+    parts = (lanes,) if found is None else (lanes, found.events)
+    buffers = [b.tobytes() for part in parts for b in stretch.filled(part)]
+    return Reply(header | {"kind": "bins"}, buffers)
+
+
+def strip(lanes: Lanes, request: Mapping[str, Any], found: Found | None = None) -> Reply:
+    """Answer what the minimap shows: the whole extent of some rows, and where matches are.
+
+    Request: `width`, `runs`. Buffers: busy share and colour as `view` has them; with a search, one
+    uint8 a pixel that says whether any event in it matches, on whatever row.
+    """
+    whole = {"base": "0", "a": 0.0, "b": float(lanes.engine.span_ns)}
+    stretch = Stretch.of(lanes, {**request, **whole})
+    buffers = [b.tobytes() for b in stretch.filled(lanes)]
+    if found is not None:
+        every = Stretch.of(lanes, {**whole, "width": stretch.width, "first": 0, "last": MAX_ROWS})
+        share, _ = every.filled(found.events)
+        buffers.append(share.any(axis=0).astype(np.uint8).tobytes())
+    header = {"type": "map", "width": stretch.width, "runs": stretch.runs}
+    return Reply(header | {k: request.get(k) for k in ("view", "version")}, buffers)
+
+
+class Stretch(NamedTuple):
+    """The part of the picture that a request is about, whatever numbers it holds."""
+
+    base: int
+    a: float
+    b: float
+    width: int
+    runs: list[list[int]]
+    """Rows, as pairs [first, last)."""
+
+    @classmethod
+    def of(cls, lanes: Lanes, request: Mapping[str, Any]) -> Stretch:
+        """Take a request, its rows cut to those that there are."""
+        given = request["runs"] if "runs" in request else [[request["first"], request["last"]]]
+        runs, reached = [], 0
+        for pair in given[:MAX_ROWS]:
+            first, last = (min(max(int(k), reached), lanes.engine.rows) for k in pair)
+            runs.append([first, max(first, last)])
+            reached = max(first, last)
+        a, b = float(request["a"]), float(request["b"])
+        width = min(max(int(request["width"]), 1), MAX_PIXELS)
+        return cls(int(request["base"]), a, max(a, b), width, runs)
+
+    def windows(self) -> list[Window]:
+        """Return what the engine is asked for each run of rows."""
+        return [Window(self.base, self.a, self.b, first, last) for first, last in self.runs]
+
+    def visible(self, lanes: Lanes) -> tuple[Index, Index]:
+        """Return the events [lo, hi) of each row that touch the stretch."""
+        found = [lanes.engine.visible(window) for window in self.windows()]
+        lo, hi = zip(*found, strict=True) if found else ((), ())
+        nothing = np.empty(0, np.int64)
+        return np.concatenate([nothing, *lo]), np.concatenate([nothing, *hi])
+
+    def filled(self, lanes: Lanes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return the busy share and the colour of each pixel, rows x pixels."""
+        share, colour = [np.empty((0, self.width), np.uint8)], [np.empty((0, self.width), np.uint8)]
+        for window in self.windows():
+            bins = lanes.engine.bins(window, self.width)
+            share.append(shade(bins, window))
+            colour.append(tint(lanes, bins))
+        return np.concatenate(share), np.concatenate(colour)
+
+    def rows(self) -> Index:
+        """Return the numbers of the rows."""
+        every = [np.arange(first, last) for first, last in self.runs]
+        return np.concatenate(every) if every else np.empty(0, np.int64)
 
 
 def pick(lanes: Lanes, request: Mapping[str, Any]) -> int:
@@ -109,24 +175,16 @@ def tint(lanes: Lanes, bins: Bins) -> NDArray[np.uint8]:
     return np.where(bins.dominant != NONE, colour, 0).astype(np.uint8)
 
 
-def _bins(lanes: Lanes, header: dict[str, Any], window: Window, found: Found | None) -> Reply:
-    buffers = []
-    for part in (lanes,) if found is None else (lanes, found.events):
-        bins = part.engine.bins(window, header["width"])
-        buffers += [shade(bins, window).tobytes(), tint(part, bins).tobytes()]
-    return Reply(header | {"kind": "bins"}, buffers)
-
-
 def _rects(
     lanes: Lanes,
     header: dict[str, Any],
-    window: Window,
+    stretch: Stretch,
     visible: tuple[Index, Index],
     found: Found | None,
 ) -> Reply:
     lo, hi = visible
     i = np.concatenate([np.arange(x, y) for x, y in zip(lo, hi, strict=True)] or [lo])
-    row = np.repeat(np.arange(window.first, window.last), hi - lo)
+    row = np.repeat(stretch.rows(), hi - lo)
     used, text = np.unique(lanes.name[i], return_inverse=True)
     columns = (
         lanes.start[i].astype("<i8"),

@@ -1,5 +1,5 @@
 // The timeline's front end: an anywidget view in Jupyter, and alive in standalone pages
-// (timeline_static.js). This file is the hands: pointer, wheel and keys. It continues the other
+// (timeline_static.js). This file is the hands: pointer and wheel. It continues the other
 // timeline_*.js files (timeline.py joins them into one module).
 
 const REACH = 2;              // px around the pointer that still hit an event
@@ -8,6 +8,7 @@ const OWN_WHEEL = 400;        // ms in which a zoom that hits its limit does not
 
 class Timeline extends View {
   listen() {
+    this.fingers = new Map();    // where each finger is that touches the picture
     const on = (target, names, does, options) => {
       for (const name of names.split(" ")) target.addEventListener(name, does, options);
       this.leave.push(() => names.split(" ").forEach((name) => target.removeEventListener(name, does, options)));
@@ -16,11 +17,11 @@ class Timeline extends View {
     on(this.canvas, "pointerdown", (e) => this.onDown(e));
     on(this.canvas, "pointermove", (e) => (this.drag ? this.onDrag(e) : this.onHover(e)));
     on(this.canvas, "pointerup", (e) => this.onUp(e));
-    on(this.canvas, "pointercancel", () => { this.drag = null; });
+    on(this.canvas, "pointercancel", (e) => { this.drag = null; this.fingers.delete(e.pointerId); });
     on(this.canvas, "pointerleave", () => { this.pointer = null; this.hideTip(); this.draw(); });
     on(this.canvas, "dblclick", () => this.mark && this.fit(BigInt(this.mark.start), BigInt(this.mark.start) + BigInt(this.mark.dur)));
-    on(this.root, "keydown", (e) => this.onKey(e));
-    this.finder.listen(on);
+    on(this.root, "keydown", (e) => this.keys.press(e));
+    for (const part of [this.finder, this.menu, this.map]) part.listen(on);
     on(this.scroller, "scroll", () => this.scroller.scrollTop !== Math.round(this.top) && this.scrollTo(this.scroller.scrollTop));
     on(document, "wheel", (e) => { if (!this.root.contains(e.target)) this.foreign = performance.now(); }, { capture: true, passive: true });
     const restyle = () => { this.restyle(); setTimeout(() => this.restyle(), 300); };  // style sheets load late
@@ -60,14 +61,28 @@ class Timeline extends View {
     this.canvas.focus({ preventScroll: true });
     this.canvas.setPointerCapture(e.pointerId);
     this.hideTip();
-    this.drag = { ...this.at(e), base: this.base, a: this.a, top: this.top, range: e.shiftKey, moved: false };
+    if (e.pointerType === "touch") this.fingers.set(e.pointerId, e.clientX);
+    const p = this.at(e);
+    this.drag = { ...p, base: this.base, a: this.a, top: this.top, range: e.shiftKey, moved: false,
+      item: p.x < this.gutter || this.shelf.at(p.y)?.kind === "head" ? this.shelf.at(p.y) : null };
+  }
+  pinch(e) {                   // the stretch between two fingers stays between them
+    const before = [...this.fingers.values()];
+    this.fingers.set(e.pointerId, e.clientX);
+    const after = [...this.fingers.values()], left = this.canvas.getBoundingClientRect().left + this.gutter;
+    const [d0, d1] = [before, after].map(([a, b]) => Math.max(8, Math.abs(a - b)));
+    this.zoom(d0 / d1, (after[0] + after[1]) / 2 - left);
+    this.drag.moved = true;
   }
   onDrag(e) {
     const d = this.drag, p = this.at(e);
+    if (this.fingers.size === 2) { this.pinch(e); return; }
     d.moved ||= Math.hypot(p.x - d.x, p.y - d.y) > 3;
-    if (!d.moved || d.x < this.gutter) return;
+    if (d.moved && d.item) this.shelf.drag(d.item, p.y);
+    if (!d.moved || d.item || d.x < this.gutter) return;
     if (d.range) {
       this.selection = p.t < d.t ? [p.t, d.t] : [d.t, p.t];
+      this.card.show();
       this.draw();
       return;
     }
@@ -79,18 +94,12 @@ class Timeline extends View {
   onUp(e) {
     const d = this.drag, p = this.at(e);
     this.drag = null;
+    this.fingers.delete(e.pointerId);
     if (!d) return;
-    if (d.moved) { if (d.range && d.x >= this.gutter) this.select(this.selection); return; }
-    if (p.x < this.gutter) this.fold(p.y);
-    else this.pick(p);
-  }
-  fold(y) {
-    const k = this.lanes.findIndex((_, i) => y >= Math.max(AXIS, this.laneY(i)) && y < this.laneY(i) + this.laneHeight(i));
-    if (k < 0 || this.lanes[k].rows < 2) return;
-    if (!this.folded.delete(k)) this.folded.add(k);
-    this.layout();
-    if (this.got && this.got.kind === "bins") this.paintBins(this.got);
-    this.changed();
+    if (d.moved && d.item) { this.shelf.drop(); return; }
+    if (d.moved) { if (d.range && this.selection) this.select(this.selection); return; }
+    if (d.item) { this.shelf.focus = d.item.key; this.shelf.toggle(d.item); this.draw(); }
+    else if (p.x >= this.gutter) this.pick(p);
   }
   pick(p) {
     const i = this.hit(p), d = this.got;
@@ -120,6 +129,8 @@ class Timeline extends View {
   }
   onHover(e) {
     const p = this.pointer = this.at(e);
+    const item = p.x > this.gutter ? this.shelf.at(p.y) : null;
+    if (item && item.kind === "track") { this.tracks.hover(item, p); this.draw(); return; }
     if (p.row < 0 || !this.got || this.got.snapshot) { this.hideTip(); this.draw(); return; }
     if (this.got.kind === "rects") {
       const i = this.hit(p);
@@ -143,9 +154,11 @@ class Timeline extends View {
     this.draw();
     this.canvas.style.cursor = event ? "pointer" : "default";
     if (!event) { this.hideTip(); return; }
-    const title = Object.assign(document.createElement("b"), { textContent: event.text });
     const step = event.step === null || event.step === undefined ? "" : ` · step ${event.step}`;
-    const lines = [`${duration(Number(event.dur))} at ${exactTime(BigInt(event.start) + this.origin)}`, `${event.lane}${step}`];
+    this.showLines(event.text, [`${duration(Number(event.dur))} at ${exactTime(BigInt(event.start) + this.origin)}`, `${event.lane}${step}`], p);
+  }
+  showLines(name, lines, p) {
+    const title = Object.assign(document.createElement("b"), { textContent: name });
     this.tip.replaceChildren(title, ...lines.map((textContent) => Object.assign(document.createElement("div"), { textContent })));
     this.tip.style.display = "block";
     const { offsetWidth: w, offsetHeight: h } = this.tip;
@@ -156,26 +169,8 @@ class Timeline extends View {
     this.tip.style.display = "none"; this.hovered = null; this.hoverAgain = false;
     if (this.hovering) this.hovering.at = null;
   }
-  onKey(e) {
-    if (e.ctrlKey || e.metaKey || e.altKey || this.finder.el.contains(e.target)) return;
-    const x = this.pointer && this.pointer.x > this.gutter ? this.pointer.x - this.gutter : undefined;
-    const step = this.plot * 0.15, m = this.mark;
-    const focus = () => {
-      if (this.selection) this.fit(...this.selection);
-      else if (m) this.fit(BigInt(m.start), BigInt(m.start) + BigInt(m.dur));
-    };
-    const does = {
-      w: () => this.zoom(0.7, x), s: () => this.zoom(1 / 0.7, x), "+": () => this.zoom(0.7), "-": () => this.zoom(1 / 0.7),
-      a: () => this.pan(-step), d: () => this.pan(step), ArrowLeft: () => this.pan(-step), ArrowRight: () => this.pan(step),
-      ArrowUp: () => this.scrollTo(this.top - 60), ArrowDown: () => this.scrollTo(this.top + 60),
-      f: () => this.fit(), F: focus, Escape: () => this.clear(),
-      "/": () => this.finder.focus(), n: () => this.finder.step(1), N: () => this.finder.step(-1),
-    }[e.key];
-    if (!does) return;
-    e.preventDefault(); e.stopPropagation();
-    does();
-  }
   clear() {
+    this.selection = null;
     this.select(null);
     this.model.send({ type: "pick", view: this.id, row: -1, t: "0", slack: "0" });
     this.say("Nothing selected");

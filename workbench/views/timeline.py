@@ -16,7 +16,7 @@ import polars as pl
 import traitlets as t
 
 from workbench.errors import UsageError
-from workbench.views import filters, lane_table, replies, theme
+from workbench.views import counter_tracks, filters, lane_table, replies, theme, walk
 from workbench.views import timeline_traits as traits
 from workbench.views.kept_lanes import lanes_of
 from workbench.views.lanes import Lanes
@@ -24,6 +24,9 @@ from workbench.views.layers import from_frame
 from workbench.views.lod import NONE
 from workbench.views.overview import overview, png
 from workbench.views.search import MAX_FOUND, Found, find, hits
+from workbench.views.timeline_arranged import Arranged
+from workbench.views.timeline_linked import Linked
+from workbench.views.timeline_measured import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +34,12 @@ if TYPE_CHECKING:
     from workbench.trace.core import Source
 
 HERE = Path(__file__).parent
-SCRIPTS = ("timeline_draw.js", "timeline_search.js", "timeline_view.js", "timeline.js")
+SCRIPTS = (
+    "timeline_boxes.js", "timeline_draw.js", "timeline_lanes.js", "timeline_menu.js",
+    "timeline_tracks.js", "timeline_flow.js", "timeline_map.js", "timeline_measure.js",
+    "timeline_search.js", "timeline_sight.js", "timeline_keys.js", "timeline_view.js",
+    "timeline.js",
+)  # fmt: skip
 FRONT_END = "\n".join((HERE / f).read_text("utf-8") for f in SCRIPTS)
 MAX_OFFERS = 1_000
 """Choices of a filter that the front end lists; Python takes any."""
@@ -39,12 +47,14 @@ WELL_SEEN = 200
 """A match is looked at closer when it takes less than one part in this many of the window."""
 
 
-class Timeline(anywidget.AnyWidget):
+class Timeline(Arranged, Linked, Measured, anywidget.AnyWidget):
     """A zoomable timeline of a `Trace`, a `Job`, `Lanes`, or a frame of events.
 
     Watch or set, all times in ns of the source: `window` and `selection` ([start, end], the latter
     empty without one), `selected` ({"table", "rank", "id"} of the event that was clicked, or {}),
     `annotations` ({"name", "start_ns", "end_ns"} each). A frame needs `by`, its lane columns.
+    `order`, `folded` and `hidden` arrange lanes and counter `tracks`; `links` says what the
+    selected event is tied to, `measure` and `counter_table` what a stretch holds.
 
     `search`, as `find` takes it, marks what matches and dims the rest; `matches` counts.
     `filter` hides what does not fulfil it: {"families": […], "streams": […], "steps": […],
@@ -90,16 +100,21 @@ class Timeline(anywidget.AnyWidget):
         **given: Any,
     ) -> None:
         self.data = self.drawn = _lanes_of(source, by)
+        self.source = None if isinstance(source, (Lanes, pl.DataFrame)) else source
+        tracks = () if self.source is None else counter_tracks.tracks(self.source, self.data)
+        arranged = self._arranged(self.data, tracks)
         self.found: Found | None = None
         self._offered = filters.offered(self.data)
         end = self.data.origin_ns + self.data.engine.span_ns
         rows = np.bincount(self.data.row_lane, minlength=len(self.data.lanes)).tolist()
+        looks = self._looks(is_lane=True)
         view = overview(self.data)
         extent = [self.data.origin_ns, end]
         super().__init__(
             lanes=[
                 {"label": replies.clip(lane.label), "rows": n, "hidden": lane.hidden}
-                for lane, n in zip(self.data.lanes, rows, strict=True)
+                | {"table": lane.table, **looks}
+                for lane, n, looks in zip(self.data.lanes, rows, looks, strict=True)
             ],
             palette={name: list(look.palette) for name, look in theme.THEMES.items()},
             extent=extent,
@@ -107,7 +122,7 @@ class Timeline(anywidget.AnyWidget):
             snapshot_rows=len(view.busy),
             snapshot_busy=view.busy.tobytes(),
             snapshot_colour=view.colour.tobytes(),
-            **{"window": extent} | given,
+            **{"window": extent} | arranged | given,
         )
         self.on_msg(self._on_message)
 
@@ -231,11 +246,13 @@ class Timeline(anywidget.AnyWidget):
     def _show_mark(self, i: int) -> None:
         self._clicked = i
         self._count(None)
+        self._link(self.selected, i)
         self.mark = self._described(i)
 
     def _described(self, i: int) -> dict[str, Any]:
         hidden = i != NONE and self.drawn.position(i) == NONE
-        return replies.describe(self.data, i) | ({"hidden": True} if hidden else {})
+        known = {"event": i} if i != NONE else {}
+        return replies.describe(self.data, i) | known | ({"hidden": True} if hidden else {})
 
     def _marked(self) -> int:
         """Return the place of the selected event; -1 without one."""
@@ -296,12 +313,26 @@ class Timeline(anywidget.AnyWidget):
             self._step(1 if int(message["by"]) > 0 else -1)
         elif kind == "search":
             self._typed(str(message["text"]))
+        elif kind == "tracks":
+            self.send(*counter_tracks.reply(self.all_tracks, message))
+        elif kind == "map":
+            self.send(*replies.strip(self.drawn, message, self.found))
+        elif kind == "sight":
+            self.send(*lane_table.reply(self.drawn, message))
+        elif kind == "move":
+            self._walk(walk.moved(self.drawn, self._marked(), message), message)
 
     def _pointed(self, message: Mapping[str, Any]) -> int:
         """Return the place of the event that is meant; numbers count the whole, as in replies."""
         if "event" in message:
             return replies.pick(self.data, message)
         return self.drawn.place(replies.pick(self.drawn, message))
+
+    def _walk(self, to: int, message: Mapping[str, Any]) -> None:
+        if to == NONE:
+            self.send({"type": "end", "view": message.get("view")}, [])
+        else:
+            self._select(to)
 
     def _typed(self, text: str) -> None:
         try:

@@ -1,12 +1,11 @@
 // How the timeline looks: lanes, colours, and everything that is painted on the canvas.
-// `timeline.js` continues this file; the two are joined into one module (timeline.py).
+// It continues timeline_boxes.js; timeline_view.js continues it (timeline.py joins all of them).
 
-const AXIS = 24, SINGLE = 18, NESTED = 15, LANE_GAP = 5, SCROLLBAR = 13;
+const AXIS = 24, SCROLLBAR = 13;
 const BUSY_AFTER = 400;       // ms until the status says that the kernel is busy
 const SMALL = "11px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
-const BOILERPLATE = /^void |\(anonymous namespace\)::|^(void )?(at::native::|cutlass::Kernel2?<)+/g;
 const clamp = (v, lo, hi) => Math.max(lo, Math.min(hi, v));
 const floorBig = (v) => BigInt(Math.floor(v));
 
@@ -36,22 +35,10 @@ function mix(a, b, share) {
 }
 const brightness = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b) / 255;
 
-class Picture {
+class Picture extends Boxes {
   // ---- layout -------------------------------------------------------------------------------
   layout() {
-    this.rows = []; this.laneTop = [];
-    let y = 3;
-    this.lanes.forEach((lane, k) => {
-      this.laneTop.push(y);
-      const h = lane.rows > 1 ? NESTED : SINGLE;
-      for (let r = 0; r < lane.rows; r++) {
-        const shown = r === 0 || !this.folded.has(k);
-        this.rows.push({ y, h: shown ? h : 0, lane: k });
-        y += shown ? h : 0;
-      }
-      y += LANE_GAP;
-    });
-    this.content = y;
+    const y = this.content = this.shelf.layout();
     this.body = clamp(y, 40, this.model.get("max_height"));
     this.height = AXIS + this.body;
     this.overflows = y > this.body;
@@ -65,19 +52,20 @@ class Picture {
   }
   gutterWidth() {
     this.g.font = SMALL;
-    const widest = Math.max(60, ...this.lanes.map((l) => this.g.measureText(this.label(l)).width + 26));
+    const widest = Math.max(90, ...this.shelf.items.map((item) => this.widthOf(item.label) + item.indent + 26));
     return Math.ceil(Math.min(widest, 260, this.width * 0.3));
   }
-  label(lane) { return lane.hidden ? `${lane.label} (${lane.hidden} not shown)` : lane.label; }
-  visibleRows() {
-    const first = this.rows.findIndex((r) => r.y + r.h > this.top);
-    let last = first < 0 ? 0 : first;
-    while (last < this.rows.length && this.rows[last].y < this.top + this.body) last++;
-    return [Math.max(0, first), last];
+  widthOf(text) {              // measured once: a timeline may have hundreds of lanes
+    this.widths ||= new Map();
+    if (!this.widths.has(text)) this.widths.set(text, this.g.measureText(text).width);
+    return this.widths.get(text);
   }
   rowAt(y) {
-    const v = y - AXIS + this.top;
-    return y < AXIS ? -1 : this.rows.findIndex((r) => v >= r.y && v < r.y + r.h);
+    const v = y - AXIS + this.top, item = this.shelf.at(y);
+    if (!item || item.kind !== "lane") return -1;
+    const { first, rows } = this.shelf.lanes[item.k], end = first + rows;
+    for (let r = first; r < end; r++) if (v >= this.rows[r].y && v < this.rows[r].y + this.rows[r].h) return r;
+    return -1;
   }
 
   // ---- colours ------------------------------------------------------------------------------
@@ -87,16 +75,20 @@ class Picture {
     const c = { page: value("--wb-page"), text: value("--wb-text"), muted: value("--wb-muted"), accent: value("--wb-accent") };
     c.lane = mix(c.page, c.text, 0.05);
     c.line = mix(c.page, c.text, 0.15);
+    c.head = mix(c.page, c.text, 0.09);
     c.dark = brightness(rgb(c.page)) < 0.5;
     c.palette = this.model.get("palette")[c.dark ? "dark" : "light"];
     c.dim = c.palette.map((p) => mix(c.lane, p, 0.22));   // what a search does not match
     [c.packed, c.packedDim] = [c.palette, c.dim].map((all) => Uint32Array.from(all, (p) => { const [r, g2, b] = rgb(p); return 0xff000000 | (b << 16) | (g2 << 8) | r; }));
+    c.area = [0.3, 0.62, 1].map((share) => mix(c.page, mix(c.accent, c.text, 0.25), share));
+    c.ontoAccent = brightness(rgb(c.accent)) > 0.55 ? "#14181f" : "#ffffff";
     c.onto = c.palette.map((p) => (brightness(rgb(p)) > 0.55 ? "#14181f" : "#ffffff"));
     const changed = JSON.stringify(c.palette) + c.page !== this.look;
     this.look = JSON.stringify(c.palette) + c.page;
     this.colours = c;
     this.root.dataset.theme = c.dark ? "dark" : "light";
     if (changed && this.got && this.got.kind === "bins") this.paintBins(this.got);
+    if (changed) { this.map.paint(); this.card.show(); }
     this.draw();
   }
 
@@ -123,12 +115,15 @@ class Picture {
     this.clipped(this.gutter, AXIS, this.plot, this.body, () => {
       this.drawLanes();
       if (this.got) this.got.kind === "bins" ? this.drawBins() : this.drawRects();
+      this.shelf.drawTracks();
       this.drawNotes();
+      this.links.draw();
       this.drawMark();
       this.drawSelection();
     });
     this.drawAxis();
-    this.drawLabels();
+    this.clipped(0, AXIS, this.width, this.body, () => this.shelf.drawLabels());
+    this.map.draw();
     this.report();
     if (this.since && this.satisfied()) {   // how long the newest picture took, for tests
       this.samples.push(performance.now() - this.since);
@@ -142,72 +137,14 @@ class Picture {
     this.g.restore();
   }
   drawLanes() {
-    this.g.fillStyle = this.colours.lane;
-    this.lanes.forEach((_, k) => this.g.fillRect(this.gutter, this.laneY(k), this.plot, this.laneHeight(k)));
+    for (const item of this.shelf.inSight()) {
+      this.g.fillStyle = item.kind === "head" ? this.colours.head : this.colours.lane;
+      this.g.fillRect(this.gutter, this.yOf(item), this.plot, item.kind === "head" ? item.h - 1 : item.h);
+    }
     this.g.fillStyle = this.colours.line;
     for (const { x } of this.ticks()) this.g.fillRect(Math.round(x), AXIS, 1, this.body);
   }
-  laneY(k) { return AXIS - this.top + this.laneTop[k]; }
-  laneHeight(k) { return (k + 1 < this.laneTop.length ? this.laneTop[k + 1] : this.content) - this.laneTop[k] - LANE_GAP; }
-  drawBins() {
-    const d = this.got, x0 = this.x(d.base, d.a), x1 = this.x(d.base, d.b);
-    // the part in sight alone: a sheet stretched a millionfold overflows the canvas
-    const scale = d.width / (x1 - x0), from = clamp((this.gutter - x0) * scale, 0, d.width);
-    const to = clamp((this.gutter + this.plot - x0) * scale, 0, d.width);
-    if (to <= from) return;
-    this.g.imageSmoothingEnabled = false;
-    this.g.drawImage(this.sheet, from, 0, to - from, this.sheet.height,
-      x0 + from / scale, AXIS - this.top + d.sheetY, (to - from) / scale, this.sheet.height);
-  }
-  drawRects() {
-    this.shown = 0;
-    const { hits } = this.got;
-    if (!hits) { this.drawBoxes(() => true, this.colours.palette, this.colours.onto); return; }
-    const muted = this.colours.palette.map(() => this.colours.muted);
-    this.drawBoxes((text) => !hits[text], this.colours.dim, muted);
-    this.drawBoxes((text) => hits[text], this.colours.palette, this.colours.onto);  // on top, however thin
-  }
-  drawBoxes(wanted, palette, onto) {
-    const d = this.got, g = this.g, s = this.plot / this.span;
-    const shift = this.gutter + (Number(d.base - this.base) - this.a) * s, right = this.gutter + this.plot;
-    let reached = -1, row = -1;
-    const instants = [];
-    for (let i = 0; i < d.row.length; i++) {
-      if (!wanted(d.text[i])) continue;
-      const r = this.rows[d.row[i]], x = shift + d.x0[i] * s, w = d.length[i] * s;
-      if (d.row[i] !== row) { row = d.row[i]; reached = -1; }
-      if (!r.h || x > right || x + w < this.gutter) continue;
-      if (r.y + r.h <= this.top || r.y >= this.top + this.body) continue;
-      this.shown++;
-      if (!d.length[i]) { instants.push([x, r, d.colours[d.text[i]]]); continue; }
-      const a = Math.max(x, this.gutter - 2), b = Math.min(x + Math.max(w, 1), right + 2);
-      if (b <= reached) continue;          // a sliver inside a pixel that is painted already
-      reached = Math.ceil(b);
-      const y = AXIS - this.top + r.y, colour = d.colours[d.text[i]];
-      g.fillStyle = palette[colour];
-      g.fillRect(a, y, w > 3 ? b - a - 0.6 : b - a, r.h - 1);
-      if (b - a > 30) this.drawText(d.texts[d.text[i]], a, b, y + (r.h - 1) / 2, onto[colour]);
-    }
-    for (const [x, r, colour] of instants) {
-      g.fillStyle = palette[colour];
-      g.fillRect(x - 1, AXIS - this.top + r.y, 2, r.h - 1);
-    }
-  }
-  drawText(text, a, b, y, colour) {
-    const left = Math.max(a, this.gutter) + 4, room = Math.min(b, this.gutter + this.plot) - left - 3;
-    const fits = this.fitted(text.replace(BOILERPLATE, "").replace(BOILERPLATE, ""), room);
-    if (!fits) return;
-    this.g.fillStyle = colour;
-    this.g.fillText(fits, left, y + 0.5);
-  }
-  fitted(text, room) {
-    if (text.length * 9 > room && this.g.measureText(text).width > room) {
-      let n = Math.floor(room / 6);
-      while (n > 1 && this.g.measureText(text.slice(0, n) + "…").width > room) n--;
-      return n < 3 ? "" : text.slice(0, n) + "…";
-    }
-    return text;
-  }
+  yOf({ y }) { return AXIS - this.top + y; }
   drawNotes() {
     for (const note of this.model.get("annotations") || []) {
       const x0 = this.xOf(BigInt(note.start_ns) - this.origin), x1 = this.xOf(BigInt(note.end_ns) - this.origin);
@@ -272,21 +209,7 @@ class Picture {
     g.fillStyle = this.colours.line;
     g.fillRect(0, AXIS - 1, this.width, 1);
   }
-  drawLabels() {
-    this.clipped(0, AXIS, this.gutter, this.body, () => {
-      this.lanes.forEach((lane, k) => {
-        const y = this.laneY(k);
-        if (y + this.laneHeight(k) < AXIS || y > this.height) return;
-        const many = lane.rows > 1, mid = Math.max(y, AXIS) + 8;
-        this.g.fillStyle = this.colours.muted;
-        if (many) this.g.fillText(this.folded.has(k) ? "▸" : "▾", 3, mid);
-        this.g.fillStyle = this.colours.text;
-        this.g.fillText(this.elided(this.label(lane)), 14, mid);
-      });
-    });
-  }
-  elided(text) {               // in the middle: both ends tell lanes apart
-    const room = this.gutter - 20;
+  elided(text, room) {         // in the middle: both ends tell lanes apart
     if (this.g.measureText(text).width <= room) return text;
     let n = text.length - 1;
     const cut = () => `${text.slice(0, Math.ceil(n / 2))}…${text.slice(text.length - Math.floor(n / 2))}`;
@@ -308,31 +231,5 @@ class Picture {
     const none = this.lanes.length ? "" : "Nothing to draw: the source has no events. ";
     this.left.textContent = `${none}${events}${duration(this.span)} shown${wait}`;
     Object.assign(this.root.dataset, { kind: got && !got.snapshot ? got.kind : "", busy: String(Boolean(this.asked)) });
-  }
-
-  paintBins(d) {               // into a sheet of one device pixel a bin, stretched when drawn
-    const y0 = d.first < this.rows.length ? this.rows[d.first].y : 0;
-    const end = d.last > d.first ? this.rows[d.last - 1] : { y: y0, h: 0 };
-    const h = Math.max(1, end.y + end.h - y0), image = new ImageData(d.width, h);
-    const c = this.colours, px = new Uint32Array(image.data.buffer);
-    this.paintRows(d, px, y0, d.busy, d.colour, d.hitBusy ? c.packedDim : c.packed, 2);
-    // a match is looked for, so it stands out of what is drawn low
-    if (d.hitBusy) this.paintRows(d, px, y0, d.hitBusy, d.hitColour, c.packed, 6);
-    this.sheet.width = d.width; this.sheet.height = h;
-    this.sheet.getContext("2d", { willReadFrequently: true }).putImageData(image, 0, 0);
-    d.sheetY = y0;
-  }
-  paintRows(d, px, y0, share, colour, palette, least) {
-    const w = d.width;
-    for (let r = d.first; r < d.last; r++) {
-      const row = this.rows[r], top = row.y - y0, at = (r - d.first) * w, rise = row.h - 1;
-      if (!row.h) continue;
-      for (let x = 0; x < w; x++) {  // column by column: line by line, the branch costs three times as much
-        const busy = share[at + x];
-        if (!busy) continue;
-        const tall = Math.min(rise, Math.max(least, Math.ceil((busy * rise) / 255))), c = palette[colour[at + x]];
-        for (let y = top + rise - tall, i = y * w + x; y < top + rise; y++, i += w) px[i] = c;
-      }
-    }
   }
 }

@@ -1,7 +1,7 @@
 // Stands in for the kernel in a standalone page: answers the messages of timeline.js from arrays
 // that the page carries (html.py), and keeps traits in a plain object.
 
-const ARRAYS = { i8: BigInt64Array, u4: Uint32Array, i4: Int32Array, u2: Uint16Array, u1: Uint8Array };
+const ARRAYS = { i8: BigInt64Array, u4: Uint32Array, i4: Int32Array, u2: Uint16Array, u1: Uint8Array, f4: Float32Array };
 const MAX_RECTS = 5000;
 const WELL_SEEN = 200;        // as in timeline.py
 const LISTED = 4;
@@ -18,13 +18,14 @@ class StaticModel {
     const model = new StaticModel(page.state);
     for (const [name, packed] of Object.entries(page.arrays)) model[name] = await unpack(packed);
     Object.assign(model, { texts: page.texts, tints: page.colours, complete: page.complete, levels: page.levels,
-      families: page.families, streams: page.streams });
+      families: page.families, streams: page.streams, curves: page.curves, parts: page.parts, peers: page.peers });
     model.extent = BigInt(page.state.extent[1]) - BigInt(page.state.extent[0]);
     // what Number holds exactly enough to draw; times that are shown stay BigInt
     model.t0 = Float64Array.from(model.start, Number);
     model.t1 = model.t0.map((t, i) => t + Number(model.dur[i]));
     model.row = new Uint32Array(model.start.length);
     for (let r = 0; r + 1 < model.offset.length; r++) model.row.fill(r, model.offset[r], model.offset[r + 1]);
+    for (const name of ["operator", "forward", "backward"]) for (let i = 1; i < model[name].length; i++) model[name][i] += model[name][i - 1];
     model.byTime = Uint32Array.from(model.start.keys()).sort((i, j) => model.t0[i] - model.t0[j] || i - j);
     model.narrow();
     return model;
@@ -33,6 +34,7 @@ class StaticModel {
   set(name, value) {
     this.state[name] = value;
     if (name === "filter") this.narrow();
+    if (name === "selection") this.set("measured", measured(this, value));
     this.tell(`change:${name}`);
     if (name === "window") this.count();
   }
@@ -47,6 +49,10 @@ class StaticModel {
       else if (m.type === "pick") this.mark(this.find(m));
       else if (m.type === "search") this.look(m.text);
       else if (m.type === "step") this.walk(m.by > 0 ? 1 : -1);
+      else {
+        const answer = PARTS[m.type] && PARTS[m.type](this, m);
+        if (answer) this.tell("msg:custom", ...answer);
+      }
     }, 0);
   }
 
@@ -59,13 +65,23 @@ class StaticModel {
     }
     return lo;
   }
+  within(r, a, b) {              // the events [lo, hi) of a row that touch a stretch
+    const lo = this.after(r, a);
+    let [hi, end] = [lo, this.offset[r + 1]];
+    while (hi < end) { const mid = (hi + end) >> 1; if (this.t0[mid] < b) hi = mid + 1; else end = mid; }
+    return [lo, hi];
+  }
+  touching(r, a, b) {
+    const [lo, hi] = this.within(r, a, b), out = [];
+    for (let i = lo; i < hi; i++) if (!this.shown || this.shown[i]) out.push(i);
+    return out;
+  }
+  numbers(m) { return m.runs.flatMap(([first, last]) => Array.from({ length: last - first }, (_, k) => first + k)); }
   view(m) {
     const base = Number(m.base), a = base + m.a, b = base + m.b, spans = [];
     let n = 0;
-    for (let r = m.first; r < m.last; r++) {
-      const lo = this.after(r, a);
-      let hi = lo;
-      while (hi < this.offset[r + 1] && this.t0[hi] < b) hi++;
+    for (const r of this.numbers(m)) {
+      const [lo, hi] = this.within(r, a, b);
       spans.push([lo, hi]);
       n += this.shown ? this.some(lo, hi, this.shown) : hi - lo;
     }
@@ -75,12 +91,12 @@ class StaticModel {
     const matches = this.hit ? () => this.fromEvents(m, a, b, spans, hit) : () => [];
     // the embedded levels hold every event, so they can't stand for some of them
     if (!this.complete && coarse && !this.shown) return [{ ...header, kind: "bins" }, [...this.fromLevels(m, a, b), ...matches()]];
-    if (n > MAX_RECTS) return [{ ...header, kind: "bins" }, [...this.fromEvents(m, a, b, spans, all), ...matches()]];
-    return this.rects(header, spans);
+    if (n > MAX_RECTS || m.bins) return [{ ...header, kind: "bins" }, [...this.fromEvents(m, a, b, spans, all), ...matches()]];
+    return this.rects(header, spans, this.numbers(m));
   }
-  rects(header, spans) {
+  rects(header, spans, rows) {
     const index = [], row = [];
-    spans.forEach(([lo, hi], k) => { for (let i = lo; i < hi; i++) if (!this.shown || this.shown[i]) { index.push(i); row.push(header.first + k); } });
+    spans.forEach(([lo, hi], k) => { for (let i = lo; i < hi; i++) if (!this.shown || this.shown[i]) { index.push(i); row.push(rows[k]); } });
     const used = [...new Set(index.map((i) => this.name[i]))], at = new Map(used.map((t, k) => [t, k]));
     const hits = this.hit ? { hits: used.map((t) => this.hitTexts[t]) } : {};
     const pick = (T, from) => T.from(index, (i) => from[i]);
@@ -107,15 +123,15 @@ class StaticModel {
     return [busy, colour];
   }
   fromLevels(m, a, b) {
-    const full = Number(this.extent), px = (b - a) / m.width, rows = this.offset.length - 1;
+    const full = Number(this.extent), px = (b - a) / m.width, rows = this.numbers(m);
     const level = this.levels.find((w) => full / w <= px * 1.01) || this.levels[this.levels.length - 1];
-    const out = [0, 1].map(() => new Uint8Array((m.last - m.first) * m.width));
+    const out = [0, 1].map(() => new Uint8Array(rows.length * m.width));
     for (let x = 0; x < m.width; x++) {
       const j = Math.floor(((a + (x + 0.5) * px) / full) * level);
       if (j < 0 || j >= level) continue;
-      for (let r = m.first; r < Math.min(m.last, rows); r++) {
-        out[0][(r - m.first) * m.width + x] = this[`busy${level}`][r * level + j];
-        out[1][(r - m.first) * m.width + x] = this[`colour${level}`][r * level + j];
+      for (let k = 0; k < rows.length; k++) {
+        out[0][k * m.width + x] = this[`busy${level}`][rows[k] * level + j];
+        out[1][k * m.width + x] = this[`colour${level}`][rows[k] * level + j];
       }
     }
     return out;
@@ -133,10 +149,8 @@ class StaticModel {
   }
   describe(i) {
     if (i < 0) return {};
-    const row = this.row[i];
-    let lane = 0;
-    for (let left = row; left >= this.state.lanes[lane].rows; lane++) left -= this.state.lanes[lane].rows;
-    return { text: this.texts[this.name[i]], lane: this.state.lanes[lane].label, row, start: String(this.start[i]),
+    const row = this.row[i], lane = this.laneOf(i);
+    return { event: i, text: this.texts[this.name[i]], lane: this.state.lanes[lane].label, row, start: String(this.start[i]),
       dur: String(this.dur[i]), ...(this.shown && !this.shown[i] ? { hidden: true } : {}), step: this.step[i] === -(2 ** 31) ? null : this.step[i] };
   }
 
@@ -194,7 +208,31 @@ class StaticModel {
   mark(i) {
     this.marked = i;
     this.count();
+    this.set("flow", linked(this, i));
     this.set("mark", this.describe(i));
+  }
+  along(i, by) {                 // as walk.py
+    const k = i + by, row = this.row[i];
+    return k >= this.offset[row] && k < this.offset[row + 1] ? k : -1;
+  }
+  across(i, row) {
+    const [lo, end] = [this.offset[row], this.offset[row + 1]], t = this.t0[i];
+    const k = this.after(row, t), before = k < end && this.t0[k] <= t ? k : -1;
+    if (before >= 0) return before;
+    if (k < end && this.t0[k] < this.t1[i]) return k;
+    const near = [k - 1, k].filter((j) => j >= lo && j < end), gap = (j) => Math.max(this.t0[j] - t, t - this.t1[j]);
+    return near.length ? near.reduce((x, y) => (gap(y) < gap(x) ? y : x)) : -1;
+  }
+  launchedIn(i) {                // activities of an operator and of what it called
+    const inside = (k) => k >= 0 && this.laneOf(k) === this.laneOf(i) && this.t0[k] >= this.t0[i] && this.t1[k] <= this.t1[i];
+    const out = [];
+    this.operator.forEach((op, k) => { if (out.length < 50 && inside(op)) out.push(k); });
+    return out;
+  }
+  laneOf(i) {
+    let [left, lane] = [this.row[i], 0];
+    for (; left >= this.state.lanes[lane].rows; lane++) left -= this.state.lanes[lane].rows;
+    return lane;
   }
   walk(by) {
     const n = this.found.length, at = this.found.indexOf(this.marked);

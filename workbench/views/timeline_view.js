@@ -7,8 +7,8 @@
 
 const MIN_SPAN = 10;          // ns across the whole width: 1 ns ticks still stand apart
 const MARGIN = 0.1;           // drawn beyond each edge, so that a pan has something to show
-const ROW_MARGIN = 12;
-const KEYS = "w/s zoom · a/d pan · f all · Shift+f selection · Shift+drag measures · / search · n/N next/previous · Esc clears";
+const BELOW = 180;            // px above and below what is in sight that are asked for too
+const KEYS = "w/s zoom · a/d pan · f all · arrows walk · [ ] links · Shift+drag measures · / search · ? all keys";
 
 class View extends Picture {
   constructor(model, el) {
@@ -20,7 +20,10 @@ class View extends Picture {
     this.extent = this.end - this.origin;
     this.base = 0n; this.a = 0; this.b = Number(this.extent);
     this.got = null; this.asked = null; this.seq = 0; this.samples = [];
-    this.top = 0; this.folded = new Set(); this.selection = null; this.hovered = null;
+    this.top = 0; this.selection = null; this.hovered = null; this.mark = null;
+    this.shelf = new Shelf(this);
+    this.tracks = new Tracks(this);
+    this.links = new Links(this);
     this.build(el);
     this.layout();
     this.restyle();
@@ -48,9 +51,16 @@ class View extends Picture {
     this.live = make("div", "wb-timeline-live");
     this.live.setAttribute("aria-live", "polite");
     this.finder = new Finder(this);
+    this.menu = new LaneMenu(this);
+    this.map = new Minimap(this);
+    this.card = new Measure(this);
+    this.sight = new Sight(this);
+    this.keys = new Keys(this);
+    this.bar = this.finder.el;
+    this.bar.append(this.menu.button, this.menu.el);
     const stage = make("div", "wb-timeline-stage");
-    stage.append(this.canvas, this.scroller, this.tip);
-    this.root.append(this.finder.el, stage, this.status, this.live);
+    stage.append(this.canvas, this.scroller, this.card.el, this.tip, this.keys.el);
+    this.root.append(this.bar, this.map.el, stage, this.status, this.live, this.sight.el);
     el.append(this.root);
     this.g = this.canvas.getContext("2d");
     this.sheet = document.createElement("canvas");
@@ -93,10 +103,14 @@ class View extends Picture {
     this.since ||= performance.now();
     this.draw();
     this.ask();
+    this.map.ask();
+    this.tracks.ask();
+    this.card.place();
     clearTimeout(this.settling);
     this.settling = setTimeout(() => this.publish(), 250);
   }
   publish() {                  // tell the kernel where we are, once it stands still
+    this.sight.update();
     const abs = this.origin + this.base;
     this.sent = [abs + floorBig(this.a), abs + BigInt(Math.ceil(this.b))].map(String);
     if (String(this.sent) === String(this.model.get("window"))) return;
@@ -105,9 +119,9 @@ class View extends Picture {
   }
   // ---- asking the kernel --------------------------------------------------------------------
   satisfied() {
-    const got = this.got, [first, last] = this.visibleRows();
-    if (!got || got.snapshot || got.version !== this.model.get("version")) return false;
-    if (first < got.first || last > got.last) return false;
+    const got = this.got;
+    if (!got || got.snapshot || got.stale || got.version !== this.model.get("version")) return false;
+    if (!this.shelf.rowsInSight().every((r) => got.has[r])) return false;
     const a = Number(this.base - got.base) + this.a, b = Number(this.base - got.base) + this.b;
     const slop = this.span * 1e-6;
     if (a < got.a - slop || b > got.b + slop) return false;
@@ -115,24 +129,29 @@ class View extends Picture {
   }
   ask() {
     if (this.asked || !this.width || this.satisfied()) return;
-    const spot = [this.base, this.a, this.b, this.plot, this.model.get("version"), ...this.visibleRows()].join();
-    if (spot === this.lastSpot) return;      // the kernel has no better picture of it
+    const runs = Shelf.runs(this.shelf.rowsInSight(BELOW));
+    const spot = [this.base, this.a, this.b, this.plot, this.model.get("version"), ...runs].join();
+    if (spot === this.lastSpot && !(this.got && this.got.stale)) return;      // the kernel has no better picture of it
     this.lastSpot = spot;
-    const [first, last] = this.visibleRows(), extra = this.span * MARGIN;
-    const a = Math.max(this.a - extra, -Number(this.base));
-    const b = Math.min(this.b + extra, Number(this.extent - this.base));
-    const width = Math.max(1, Math.round((this.plot * (b - a)) / this.span));
     this.asked = { seq: ++this.seq, at: performance.now() };
-    this.model.send({ type: "view", view: this.id, seq: this.seq, version: this.model.get("version"), base: String(this.base), a, b, width,
-      first: Math.max(0, first - ROW_MARGIN), last: Math.min(this.rows.length, last + ROW_MARGIN) });
+    this.model.send({ type: "view", view: this.id, seq: this.seq, version: this.model.get("version"), runs, ...this.stretch() });
     this.root.dataset.busy = "true";
     setTimeout(() => this.draw(), BUSY_AFTER + 20);
   }
+  stretch() {                  // the window and a little more, as requests name it
+    const extra = this.span * MARGIN, a = Math.max(this.a - extra, -Number(this.base));
+    const b = Math.min(this.b + extra, Number(this.extent - this.base));
+    return { base: String(this.base), a, b, width: Math.max(1, Math.round((this.plot * (b - a)) / this.span)) };
+  }
   receive(m, buffers) {
     if (m.view !== this.id) return;
-    if (m.type === "hover") return this.hoverReply(m);
-    if (m.type !== "view" || !this.asked || m.seq !== this.asked.seq) return;
-    const got = { ...m, base: BigInt(m.base) };
+    const does = { hover: () => this.hoverReply(m), tracks: () => this.tracks.receive(m, buffers), map: () => this.map.receive(m, buffers),
+      sight: () => this.sight.receive(m), end: () => this.keys.ended(), view: () => this.viewReply(m, buffers) }[m.type];
+    if (does) does();
+  }
+  viewReply(m, buffers) {
+    if (!this.asked || m.seq !== this.asked.seq) return;
+    const got = this.withRows({ ...m, base: BigInt(m.base) });
     if (m.kind === "bins") {
       [got.busy, got.colour, got.hitBusy, got.hitColour] = buffers.map((b) => array(b, Uint8Array));
       this.paintBins(got);
@@ -142,6 +161,12 @@ class View extends Picture {
     this.asked = null;
     this.paintNow();
     this.ask();
+  }
+  withRows(got) {              // the numbers of the rows that a picture holds, and whether it holds one
+    got.rows = got.runs.flatMap(([first, last]) => Array.from({ length: last - first }, (_, k) => first + k));
+    got.has = new Uint8Array(this.rows.length);
+    for (const r of got.rows) got.has[r] = 1;
+    return got;
   }
   readRects(got, buffers) {
     const types = [BigInt64Array, BigInt64Array, Uint32Array, Int32Array, Uint16Array, Uint16Array];
@@ -154,7 +179,7 @@ class View extends Picture {
     if (!busy || !busy.byteLength) return;
     const [b, c] = [array(busy, Uint8Array), array(colour, Uint8Array)];
     const last = Math.min(this.rows.length, this.model.get("snapshot_rows")), width = b.length / last;
-    this.got = { kind: "bins", snapshot: true, base: 0n, a: 0, b: Number(this.extent), first: 0, last, width, busy: b, colour: c };
+    this.got = this.withRows({ kind: "bins", snapshot: true, base: 0n, a: 0, b: Number(this.extent), runs: [[0, last]], width, busy: b, colour: c });
     this.paintBins(this.got);
   }
   // ---- traits -------------------------------------------------------------------------------
@@ -163,7 +188,8 @@ class View extends Picture {
       ["msg:custom", (m, buffers) => this.receive(m, buffers)],
       ["change:window", () => this.onWindow()], ["change:selection", () => this.onSelection()],
       ["change:mark", () => this.onMark()], ["change:annotations", () => this.draw()],
-      ["change:max_height", () => this.resize()], ...this.finder.follow(),
+      ["change:max_height", () => this.resize()],
+      ...[this.finder, this.shelf, this.links, this.map, this.card].flatMap((part) => part.follow()),
     ];
     for (const [event, does] of on) model.on(event, does);
     this.leave = [() => on.forEach(([event, does]) => model.off(event, does))];
@@ -176,7 +202,7 @@ class View extends Picture {
   onSelection() {
     const range = this.model.get("selection");
     this.selection = range.length === 2 ? range.map((t) => BigInt(t) - this.origin) : null;
-    if (this.selection) this.say(`Range of ${duration(Number(this.selection[1] - this.selection[0]))}`);
+    this.card.show();
     this.draw();
   }
   select(range) {
@@ -189,18 +215,18 @@ class View extends Picture {
     const told = this.told;
     this.told = this.mark ? `${mark.row} ${mark.start}` : "";
     if (this.mark && this.told !== told) {   // a filter that hides or shows it again moves nothing
-      const { at, total } = this.finder.matches, number = at ? `Match ${at} of ${total}. ` : "";
+      const { at, total } = this.finder.matches, number = at ? `Match ${at} of ${total}. ` : this.links.told(this.mark);
       this.say(`${number}Selected ${mark.text} on ${mark.lane}, ${duration(Number(mark.dur))}${mark.hidden ? ", hidden by the filter" : ""}`);
       this.reveal(this.mark);
     }
     this.draw();
   }
   reveal(mark) {
-    const row = this.rows[mark.row], start = BigInt(mark.start), half = this.span / 2;
+    const start = BigInt(mark.start), half = this.span / 2;
     const x0 = this.xOf(start), x1 = this.xOf(start + BigInt(mark.dur));
-    if (!row.h) { this.folded.delete(row.lane); this.layout(); }
+    this.shelf.unfold(mark.row);
     const { y, h } = this.rows[mark.row];
-    if (y < this.top || y + h > this.top + this.body) this.scrollTo(y - this.body / 2);
+    if (h && (y < this.top || y + h > this.top + this.body)) this.scrollTo(y - this.body / 2);
     if (x1 < this.gutter || x0 > this.gutter + this.plot) this.setWindow(start, -half, half);
   }
   say(text) { this.live.textContent = text; }

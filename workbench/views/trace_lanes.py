@@ -11,7 +11,7 @@ from workbench.errors import unknown_name
 from workbench.views.layers import Layer, assemble, layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from workbench.trace.core import Source, Trace
     from workbench.views.lanes import Lanes
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 TABLES = ("steps", "activities", "ranges", "ops")
 """Tables that a timeline shows unless it is told otherwise."""
 DEVICE_WORDS = {"cuda": "GPU", "rocm": "GPU", "cpu": "CPU"}
+HOST = "CPU"
 _THREAD_WITH_ID = re.compile(r"^thread \d+ \((.*)\)$")
 
 
@@ -26,8 +27,9 @@ def activity_lanes(source: Source, tables: Iterable[str] = TABLES) -> Lanes:
     """Make the lanes of a trace or job, rank by rank.
 
     Steps by device; activities by stream, by host thread for host execution, host collectives by
-    their library; annotations and operators by host thread, nested. Times are those of the source
-    (of a job: from its earliest origin). `launches` may be asked for too.
+    their library; annotations and operators by host thread, nested. Each stands in the group of its
+    device or of its rank's host. Times are those of the source (of a job: from its earliest
+    origin). `launches` may be asked for too.
     """
     makers = {
         "steps": _steps,
@@ -39,7 +41,7 @@ def activity_lanes(source: Source, tables: Iterable[str] = TABLES) -> Lanes:
     origin = source.origin_ns
     layers = []
     for trace in source.ranks:
-        prefix = f"rank {trace.meta.rank} · " if len(source.ranks) > 1 else ""
+        prefix = prefix_of(source, trace)
         for table in tables:
             if table not in makers:
                 raise unknown_name("timeline table", table, makers)
@@ -47,6 +49,16 @@ def activity_lanes(source: Source, tables: Iterable[str] = TABLES) -> Lanes:
             shift = pl.col("start_ns") + (trace.meta.origin_ns - origin)
             layers.append(made._replace(events=made.events.with_columns(shift)))
     return assemble(layers)
+
+
+def prefix_of(source: Source, trace: Trace) -> str:
+    """Return what the labels of a trace's lanes begin with: its rank, where there are several."""
+    return f"rank {trace.meta.rank} · " if len(source.ranks) > 1 else ""
+
+
+def group_of(trace: Trace, prefix: str, device: int | None) -> str:
+    """Return the group of what belongs to a device, or to the host where that is null."""
+    return prefix + device_label(trace, device)
 
 
 def _steps(trace: Trace, prefix: str) -> Layer:
@@ -58,9 +70,11 @@ def _steps(trace: Trace, prefix: str) -> Layer:
     )
 
     def label(key: Mapping[str, Any]) -> str:
-        return prefix + (f"{_device(trace, key['device'])} · steps" if several else "steps")
+        return prefix + (f"{device_label(trace, key['device'])} · steps" if several else "steps")
 
-    return layer(frame, "steps", trace.meta.rank, ["device"], label)
+    return layer(
+        frame, "steps", trace.meta.rank, ["device"], label, group=_by_device(trace, prefix)
+    )
 
 
 def _activities(trace: Trace, prefix: str) -> Layer:
@@ -82,10 +96,10 @@ def _activities(trace: Trace, prefix: str) -> Layer:
         if key["on_host"] and key["device"] is None:
             return prefix + _thread(trace, key["stream"])
         stream = "" if key["stream"] is None else f" · stream {key['stream']}"
-        return prefix + _device(trace, key["device"]) + stream
+        return prefix + device_label(trace, key["device"]) + stream
 
     by = ["on_host", "library", "device", "stream"]
-    return layer(frame, "activities", trace.meta.rank, by, label)
+    return layer(frame, "activities", trace.meta.rank, by, label, group=_by_device(trace, prefix))
 
 
 def _ranges(trace: Trace, prefix: str) -> Layer:
@@ -98,11 +112,11 @@ def _ranges(trace: Trace, prefix: str) -> Layer:
         where = _thread(trace, key["thread"])
         if key["thread"] is None:
             stream = "" if key["stream"] is None else f" · stream {key['stream']}"
-            where = _device(trace, key["device"]) + stream
+            where = device_label(trace, key["device"]) + stream
         return f"{prefix}{where} · {key['domain']} ranges"
 
     by = ["thread", "device", "stream", "domain"]
-    return layer(frame, "ranges", trace.meta.rank, by, label)
+    return layer(frame, "ranges", trace.meta.rank, by, label, group=_by_device(trace, prefix))
 
 
 def _launches(trace: Trace, prefix: str) -> Layer:
@@ -120,19 +134,24 @@ def _threads(trace: Trace, prefix: str, frame: pl.DataFrame, table: str, word: s
     def label(key: Mapping[str, Any]) -> str:
         return f"{prefix}{_thread(trace, key['thread'])} · {word}"
 
-    return layer(frame, table, trace.meta.rank, ["thread"], label)
+    return layer(frame, table, trace.meta.rank, ["thread"], label, group=_by_device(trace, prefix))
 
 
-def _device(trace: Trace, device: int | None) -> str:
+def _by_device(trace: Trace, prefix: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda key: group_of(trace, prefix, key.get("device"))
+
+
+def device_label(trace: Trace, device: int | None) -> str:
+    """Return what a device is called on the timeline; null is the host."""
     if device is None:
-        return "CPU"
+        return HOST
     kind = trace.meta.device_kind
     return f"{DEVICE_WORDS.get(kind, kind.upper())} {device}"
 
 
 def _thread(trace: Trace, index: int | None) -> str:
     if index is None:
-        return "CPU"
+        return HOST
     known = 0 <= index < len(trace.meta.threads)
     name = (trace.meta.threads[index].name if known else None) or ""
     name = _THREAD_WITH_ID.sub(r"\1", name)
