@@ -21,6 +21,7 @@ class Timeline extends View {
     on(this.canvas, "dblclick", () => this.mark && this.fit(BigInt(this.mark.start), BigInt(this.mark.start) + BigInt(this.mark.dur)));
     on(this.root, "keydown", (e) => this.onKey(e));
     this.finder.listen(on);
+    this.notes.listen(on);
     on(this.scroller, "scroll", () => this.scroller.scrollTop !== Math.round(this.top) && this.scrollTo(this.scroller.scrollTop));
     on(document, "wheel", (e) => { if (!this.root.contains(e.target)) this.foreign = performance.now(); }, { capture: true, passive: true });
     const restyle = () => { this.restyle(); setTimeout(() => this.restyle(), 300); };  // style sheets load late

@@ -23,6 +23,7 @@ from workbench.views.layers import from_frame
 from workbench.views.lod import NONE
 from workbench.views.overview import overview, png
 from workbench.views.search import MAX_FOUND, Found, find, hits
+from workbench.views.timeline_notes import Noted
 from workbench.views.trace_lanes import activity_lanes
 
 if TYPE_CHECKING:
@@ -31,7 +32,14 @@ if TYPE_CHECKING:
     from workbench.trace.core import Source
 
 HERE = Path(__file__).parent
-SCRIPTS = ("timeline_draw.js", "timeline_search.js", "timeline_view.js", "timeline.js")
+SCRIPTS = (
+    "timeline_draw.js",
+    "timeline_search.js",
+    "timeline_notes.js",
+    "timeline_card.js",
+    "timeline_view.js",
+    "timeline.js",
+)
 FRONT_END = "\n".join((HERE / f).read_text("utf-8") for f in SCRIPTS)
 MAX_OFFERS = 1_000
 """Choices of a filter that the front end lists; Python takes any."""
@@ -44,7 +52,9 @@ class Timeline(anywidget.AnyWidget):
 
     Watch or set, all times in ns of the source: `window` and `selection` ([start, end], the latter
     empty without one), `selected` ({"table", "rank", "id"} of the event that was clicked, or {}),
-    `annotations` ({"name", "start_ns", "end_ns"} each). A frame needs `by`, its lane columns.
+    `annotations` ({"name", "start_ns", "end_ns"} each, `text` and `colour` if you like). A frame
+    needs `by`, its lane columns. Notes kept with the source stand among the annotations, with an
+    `id`; `annotate` adds one, `noted` changes and removes them.
 
     `search`, as `find` takes it, marks what matches and dims the rest; `matches` counts.
     `filter` hides what does not fulfil it: {"families": […], "streams": […], "steps": […],
@@ -60,6 +70,8 @@ class Timeline(anywidget.AnyWidget):
     window = traits.times(0, 1)
     selection = traits.times()
     annotations = t.List(t.Dict()).tag(sync=True)
+    keeping = t.Dict().tag(sync=True)
+    """Of notes: `editable`, `said` (where they are kept, or why they can't be), `changes`."""
     max_height = t.Int(560).tag(sync=True)
     """Height of the lanes in CSS pixels; more of them scroll."""
     selected = t.Dict()
@@ -109,6 +121,7 @@ class Timeline(anywidget.AnyWidget):
             snapshot_colour=view.colour.tobytes(),
             **{"window": extent} | given,
         )
+        self.noted = Noted(self, source if hasattr(source, "ranks") else None)
         self.on_msg(self._on_message)
 
     def __repr__(self) -> str:
@@ -166,6 +179,32 @@ class Timeline(anywidget.AnyWidget):
     def previous_match(self) -> dict[str, Any]:
         """Select the match before, as `next_match` does the one after."""
         return self._step(-1)
+
+    def annotate(
+        self,
+        name: str,
+        text: str = "",
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        at_ns: int | None = None,
+        colour: str | None = None,
+        tag: str | None = None,
+        **about: Any,
+    ) -> str:
+        """Add a note, kept with the source where that lies in a file; return its id.
+
+        About a stretch (`start_ns`, `end_ns`), a moment (`at_ns`), both in the source's time and of
+        one `rank` if given; an `event`, as `selected` has it; every `kernel` or `operator` of a
+        name. Of nothing of these: the selected event, else the selection. `colour` is `#rrggbb`.
+        Raises UsageError for what the source does not have, InputError where it can't be kept.
+        """
+        if start_ns is not None or end_ns is not None:
+            about["span"] = [start_ns, end_ns]
+        if at_ns is not None:
+            about["at"] = at_ns
+        target = self.noted.target(**about) if about else None
+        return self.noted.add(name, text, target, colour=colour, tag=tag)
 
     @t.validate("selection", "window")  # type: ignore[untyped-decorator]
     def _ordered(self, proposal: Mapping[str, Any]) -> list[int]:
@@ -296,6 +335,8 @@ class Timeline(anywidget.AnyWidget):
             self._step(1 if int(message["by"]) > 0 else -1)
         elif kind == "search":
             self._typed(str(message["text"]))
+        elif kind == "note":
+            self.send(self.noted.answer(message), [])
 
     def _pointed(self, message: Mapping[str, Any]) -> int:
         """Return the place of the event that is meant; numbers count the whole, as in replies."""

@@ -123,7 +123,7 @@ class Picture {
     this.clipped(this.gutter, AXIS, this.plot, this.body, () => {
       this.drawLanes();
       if (this.got) this.got.kind === "bins" ? this.drawBins() : this.drawRects();
-      this.drawNotes();
+      this.notes.draw();
       this.drawMark();
       this.drawSelection();
     });
@@ -207,12 +207,6 @@ class Picture {
       return n < 3 ? "" : text.slice(0, n) + "…";
     }
     return text;
-  }
-  drawNotes() {
-    for (const note of this.model.get("annotations") || []) {
-      const x0 = this.xOf(BigInt(note.start_ns) - this.origin), x1 = this.xOf(BigInt(note.end_ns) - this.origin);
-      this.band(x0, x1, "#e69f00", String(note.name), this.height - 10);
-    }
   }
   band(x0, x1, colour, text, y) {
     const g = this.g, left = Math.max(x0, this.gutter), right = Math.min(x1, this.gutter + this.plot);

@@ -8,7 +8,7 @@
 const MIN_SPAN = 10;          // ns across the whole width: 1 ns ticks still stand apart
 const MARGIN = 0.1;           // drawn beyond each edge, so that a pan has something to show
 const ROW_MARGIN = 12;
-const KEYS = "w/s zoom · a/d pan · f all · Shift+f selection · Shift+drag measures · / search · n/N next/previous · Esc clears";
+const KEYS = "w/s zoom · a/d pan · f all · Shift+f selection · Shift+drag measures · / search · n/N next/previous · e note · Esc clears";
 
 class View extends Picture {
   constructor(model, el) {
@@ -48,9 +48,10 @@ class View extends Picture {
     this.live = make("div", "wb-timeline-live");
     this.live.setAttribute("aria-live", "polite");
     this.finder = new Finder(this);
+    this.notes = new Notes(this);
     const stage = make("div", "wb-timeline-stage");
     stage.append(this.canvas, this.scroller, this.tip);
-    this.root.append(this.finder.el, stage, this.status, this.live);
+    this.root.append(this.finder.el, stage, this.notes.el, this.notes.card.el, this.status, this.live);
     el.append(this.root);
     this.g = this.canvas.getContext("2d");
     this.sheet = document.createElement("canvas");
@@ -162,7 +163,7 @@ class View extends Picture {
     const { model } = this, on = [
       ["msg:custom", (m, buffers) => this.receive(m, buffers)],
       ["change:window", () => this.onWindow()], ["change:selection", () => this.onSelection()],
-      ["change:mark", () => this.onMark()], ["change:annotations", () => this.draw()],
+      ["change:mark", () => this.onMark()], ...this.notes.follow(),
       ["change:max_height", () => this.resize()], ...this.finder.follow(),
     ];
     for (const [event, does] of on) model.on(event, does);
