@@ -121,7 +121,7 @@ class Timeline(anywidget.AnyWidget):
             snapshot_colour=view.colour.tobytes(),
             **{"window": extent} | given,
         )
-        self.noted = Noted(self, source if hasattr(source, "ranks") else None)
+        self.noted = Noted(self, None if isinstance(source, (Lanes, pl.DataFrame)) else source)
         self.on_msg(self._on_message)
 
     def __repr__(self) -> str:
