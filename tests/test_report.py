@@ -43,7 +43,8 @@ def test_the_mean_step_and_its_idle_time_are_on_the_page(tmp_path):
     source = write(tmp_path, events)
     headings = [heading for heading, _ in report.sections(open_source(source))]
     assert headings[:5] == [
-        "About this recording", "Summary", "Where the window goes", "The mean step, part by part", "Steps",
+        "About this recording", "Summary", "Where the window goes", "The mean step, part by part",
+        "Steps",
     ]  # fmt: skip
     body = dict(report.sections(open_source(source)))
     assert "<td>65 us</td>" in body["The mean step, part by part"]
