@@ -84,10 +84,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep traces that tests open, also in their child processes, out of the user's cache."""
+    """Keep what tests open and note, also in their child processes, out of the user's folders."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.delenv("WORKBENCH_CACHE_MAX_GB", raising=False)
+        patch.setenv("WORKBENCH_NOTES", str(tmp_path_factory.mktemp("notes")))
         yield
 
 

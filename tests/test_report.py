@@ -6,6 +6,8 @@ from tinytrace import call, kernel, op, step, write
 
 from workbench import lab, report
 from workbench.errors import UsageError
+from workbench.noting.book import Book
+from workbench.noting.targets import target
 from workbench.trace.open import open_source
 
 HOSTILE = "gemm<script>alert(1)</script>"
@@ -41,7 +43,8 @@ def test_the_mean_step_and_its_idle_time_are_on_the_page(tmp_path):
     source = write(tmp_path, events)
     headings = [heading for heading, _ in report.sections(open_source(source))]
     assert headings[:5] == [
-        "Notes", "Summary", "Where the window goes", "The mean step, part by part", "Steps",
+        "About this recording", "Summary", "Where the window goes", "The mean step, part by part",
+        "Steps",
     ]  # fmt: skip
     body = dict(report.sections(open_source(source)))
     assert "<td>65 us</td>" in body["The mean step, part by part"]
@@ -93,3 +96,19 @@ def test_notebooks_are_copied_once_and_never_overwritten(tmp_path, monkeypatch):
     (mine / lab.START).write_text("my notes")
     lab.prepare(mine)
     assert (mine / lab.START).read_text() == "my notes"
+
+
+def test_what_people_noted_is_on_the_page_as_text(tmp_path):
+    source = write(tmp_path, [kernel("gemm", 0, 10), kernel("relu", 20, 5)])
+    opened = open_source(source)
+    assert "Notes" not in dict(report.sections(opened))
+    book = Book(opened)
+    book.add("slow", HOSTILE, target(opened, span=[20_000, 25_000]), author="ann")
+    book.add("gone", "", target(opened, kernel="conv"), author="ann")
+    body = dict(report.sections(opened))["Notes"]
+    assert HOSTILE not in body
+    assert "gemm&lt;script&gt;" in body
+    assert "<td>20 us</td>" in body
+    assert "not in this recording" in body
+    page = report.write(source, tmp_path / "o.html").read_text()
+    assert HOSTILE not in page

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from workbench.analysis.trust import trust
     from workbench.analysis.waterfall import waterfall, waterfall_mean
     from workbench.capture import CapturePlan, Run, record
+    from workbench.noting.frame import notes
     from workbench.panels.explorer import Explorer
     from workbench.panels.launcher import Launcher
     from workbench.trace.core import Job, Trace
@@ -93,6 +94,7 @@ _HOME = {
     "memory_timeline": "workbench.analysis.memory_timeline",
     "mfu": "workbench.analysis.mfu",
     "modules": "workbench.analysis.modules",
+    "notes": "workbench.noting.frame",
     "open": "workbench.trace.open:open_source",
     "op_tree": "workbench.analysis.op_tree",
     "ops": "workbench.analysis.ops",
@@ -151,6 +153,7 @@ __all__ = [
     "memory_timeline",
     "mfu",
     "modules",
+    "notes",
     "op_tree",
     "open",
     "ops",

@@ -10,6 +10,8 @@ import polars as pl
 
 from workbench import show
 from workbench.errors import InputError, UsageError
+from workbench.noting import frame
+from workbench.noting.book import Book
 from workbench.output import cell, header
 from workbench.trace.core import Source
 from workbench.trace.open import RUN_FILE, open_source
@@ -59,6 +61,8 @@ SECTIONS = (
     ),
     Section("What this recording can answer", "trust", columns="aspect,state,detail,advice"),
 )
+NOTED = ("name", "text", "target", "start_ns", "author", "reason", "conflict")
+SPARE = ("reason", "conflict")
 LONG_TEXT = 48
 """Beyond so many characters a text may take several lines."""
 
@@ -103,7 +107,8 @@ def sections(source: Source) -> list[tuple[str, str]]:
     ]
     # ranks often share a problem, word for word
     notes = "".join(f'<p class="note">{html.escape(s)}</p>' for s in dict.fromkeys(said))
-    parts = [("Notes", notes)] if notes else []
+    parts = [("About this recording", notes)] if notes else []
+    parts += noted(source)
     for heading, name, top, sort, columns in SECTIONS:
         found = show.frame(source, name, show.Choice())
         if found.height:
@@ -113,18 +118,28 @@ def sections(source: Source) -> list[tuple[str, str]]:
     return parts
 
 
-def table(frame: pl.DataFrame) -> str:
+def noted(source: Source) -> list[tuple[str, str]]:
+    """Return the section of what people noted; nothing when they noted nothing."""
+    book = Book(source)
+    found = frame.of(book, source)
+    if found.is_empty():
+        return []
+    shown = found.select(c for c in NOTED if c not in SPARE or found[c].count())
+    return [("Notes", table(shown))]
+
+
+def table(rows: pl.DataFrame) -> str:
     """Return a frame as an HTML table, with units in the cells as `workbench show` prints them."""
-    kinds = {name: "text" if _is_text(dtype) else "number" for name, dtype in frame.schema.items()}
+    kinds = {name: "text" if _is_text(dtype) else "number" for name, dtype in rows.schema.items()}
     head = "".join(
         f"<th{_LOOK[kind]}>{html.escape(header(name).replace('_', ' '))}</th>"
         for name, kind in kinds.items()
     )
-    rows = "".join(
+    lines = "".join(
         "<tr>" + "".join(_cell(_text(n, v), kinds[n]) for n, v in row.items()) + "</tr>"
-        for row in frame.iter_rows(named=True)
+        for row in rows.iter_rows(named=True)
     )
-    body = f"<thead style='white-space: normal'><tr>{head}</tr></thead><tbody>{rows}</tbody>"
+    body = f"<thead style='white-space: normal'><tr>{head}</tr></thead><tbody>{lines}</tbody>"
     return f"<div style='overflow-x: auto'><table style='white-space: nowrap'>{body}</table></div>"
 
 

@@ -73,7 +73,7 @@ def test_frames_are_computed_once_and_named(job):
         "summary", "breakdown", "steps", "waterfall_mean", "kernels", "ops", "modules", "phases",
         "idle", "idle_causes", "launches", "queue_depth", "overlap", "groups", "collectives",
         "memory_timeline", "memory_peak", "roofline", "recoverable",
-        "coverage", "problems", "trust",
+        "coverage", "problems", "trust", "notes",
     ]  # fmt: skip
     assert repr(answers).startswith("Answers(summary, ")
 

@@ -231,18 +231,21 @@ def test_the_button_sends_the_cell_or_the_sentence(explorer, tmp_path, monkeypat
     assert sent[1]["said"].startswith("There is nothing to write code for: There is no run")
 
 
+PROBLEMS = list(TABS).index("Problems")
+
+
 def test_problems_are_counted_in_the_title_of_their_tab(explorer):
     assert explorer.source.problems.height == 2  # a graph launch without its kernels, on each rank
-    assert explorer.panes.tabs.titles[-1] == "Problems (2)"
+    assert explorer.panes.tabs.titles[PROBLEMS] == "Problems (2)"
     explorer.panes.open("Problems")
     html = explorer.panes.tables["problems"].html
     assert html.count('data-v="graph_kernels_missing"') == 2
     assert "run the profiler once before graphs are captured" in html
     assert explorer.frames["trust"].equals(wb.trust(explorer.source))
     explorer.choose(rank=1)
-    assert explorer.panes.tabs.titles[-1] == "Problems (1)"
+    assert explorer.panes.tabs.titles[PROBLEMS] == "Problems (1)"
     explorer.load(CPU)
-    assert explorer.panes.tabs.titles[-1] == "Problems"
+    assert explorer.panes.tabs.titles[PROBLEMS] == "Problems"
     assert "Reading met no fault." in explorer.panes.tables["problems"].html
 
 
@@ -302,7 +305,8 @@ def test_other_points_leave_all_other_frames_known(grouped, monkeypatch):
     html = grouped.panes.tables["roofline"].html
     assert ('data-name="group"' in html, 'data-name="operator"' in html) == (True, False)
     grouped.convention.value = "full_attention"
-    caption = [c.value for c in grouped.panes.tabs.children[-2].children if hasattr(c, "value")]
+    tab = grouped.panes.tabs.children[list(TABS).index("Roofline")]
+    caption = [c.value for c in tab.children if hasattr(c, "value")]
     assert any("with masked query-key pairs" in said for said in caption)
     grouped.by.value, grouped.convention.value = "operator", "default"
     assert grouped.frames["roofline"].equals(by_shape)

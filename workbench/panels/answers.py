@@ -19,6 +19,8 @@ from workbench.analysis.names import ANALYSES
 from workbench.analysis.steps import typical_ns
 from workbench.analysis.summary import meta
 from workbench.analysis.window import Range
+from workbench.noting.book import Book
+from workbench.noting.merge import live
 from workbench.panels.questions import QUESTIONS, REGROUPED
 from workbench.trace.core import Job, Source, Trace
 
@@ -104,6 +106,22 @@ class Answers(Mapping[str, pl.DataFrame]):
         other = Answers(self.source, choice, self.ceilings)
         other._known = {n: f for n, f in self._known.items() if n not in REGROUPED}
         return other
+
+    def renoted(self) -> Answers:
+        """Return the same with the notes as they are now; all other frames stay known."""
+        other = Answers(self.source, self.choice, self.ceilings)
+        other._known = {n: f for n, f in self._known.items() if n != "notes"}
+        return other
+
+    @cached_property
+    def book(self) -> Book:
+        """The notes kept with the source."""
+        return Book(self.source)
+
+    @property
+    def noted(self) -> int:
+        """How many notes there are."""
+        return sum(1 for _ in live(self.book.notes))
 
     @cached_property
     def narrowed(self) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def _options(name: str, answers: Answers) -> dict[str, Any]:
 def _call(name: str, of: str, options: dict[str, Any]) -> str:
     question = QUESTIONS[name]
     assert isinstance(question, Question)
-    if not question.ask.__module__.startswith("workbench.analysis."):
+    if not question.ask.__module__.startswith(("workbench.analysis.", "workbench.noting.")):
         return f"{name} = {of}.{name}"
     given = [f"{k}={_spelled(v)}" for k, v in options.items()]
     return _folded(f"{name} = wb.{name}(", [of, *given], ")")

@@ -24,6 +24,7 @@ from workbench.panels import state as states
 from workbench.panels.answers import Answers, Choice
 from workbench.panels.controls import ALL, GIVEN, NO_CHOICE, Controls
 from workbench.panels.details import SCHEMA, details
+from workbench.panels.notes import NoteForm, on_event
 from workbench.panels.panes import Panes
 from workbench.panels.runs import Offer, offers
 from workbench.panels.table import Style
@@ -104,7 +105,8 @@ class Explorer(w.VBox):
         """What is known about the selected event, `field value`."""
         if self.answers is None or self.timeline is None:
             return pl.DataFrame(schema=SCHEMA)
-        return details(self.answers.source, self.timeline.selected)
+        known = details(self.answers.source, self.timeline.selected)
+        return pl.concat([known, on_event(self.answers, self.timeline.selected)])
 
     @property
     def choice(self) -> Choice:
@@ -177,6 +179,12 @@ class Explorer(w.VBox):
         links.set_option(self.window, "window", window)
         links.set_option(self.step, "step", ALL if step is None else step)
 
+    def annotate(self, name: str, text: str = "", **about: Any) -> str:
+        """Add a note on what is selected, or on `about`; see `Timeline.annotate`."""
+        if self.timeline is None:
+            raise UsageError(f"There is nothing to note on: {self.error or NO_RUN}")
+        return self.timeline.annotate(name, text, **about)
+
     # ---- opening --------------------------------------------------------------------------
 
     def load(self, source: Given) -> None:
@@ -214,7 +222,9 @@ class Explorer(w.VBox):
         self.run.value = listed or GIVEN
 
     def refresh(self) -> None:
-        """List the runs of the folder again; the one that is shown stays."""
+        """List the runs of the folder again, and read the notes again; what is shown stays."""
+        if self.timeline is not None:
+            self.timeline.noted.reread()
         found = offers(self.runs_dir)
         options = [(o.label, str(o.path)) for o in found]
         if self._given is not None:
@@ -277,6 +287,7 @@ class Explorer(w.VBox):
         self.panes.arrange(state["tab"], state["sort"])
         self._show(answers)
         self.panes.mark(state["rows"])
+        self.note_form.follow()
 
     def _show_nothing(self, error: str) -> None:
         self.source, self.answers, self.error = None, None, error
@@ -315,6 +326,14 @@ class Explorer(w.VBox):
             self.answers = self.answers.regrouped(self.by.value, self.convention.value)
             self.panes.regroup(self.answers)
 
+    def _renote(self) -> None:
+        """Show the notes as they are now; all else stays."""
+        if self.answers is not None:
+            self.answers = self.answers.renoted()
+            with links.silent(self):
+                self.panes.renote(self.answers)
+            self._follow()
+
     def _follow(self) -> None:
         """Show the selected event, and the rows that it belongs to."""
         if self.timeline is None or self.answers is None:
@@ -322,6 +341,7 @@ class Explorer(w.VBox):
         self._details.value = text.details(self.details)
         with links.silent(self):
             self.panes.mark(links.rows(self.answers, self.timeline.selected))
+        self.note_form.follow()
 
     def _set_timeline(self, timeline: Timeline | None) -> None:
         if self.timeline is not None:
@@ -332,6 +352,7 @@ class Explorer(w.VBox):
         if timeline is not None:
             timeline.observe(lambda _: self._on(self._show), "selection")
             timeline.observe(lambda _: self._on(self._follow), "selected")
+            timeline.observe(lambda _: self._on(self._renote), "keeping")
 
     # ---- controls -------------------------------------------------------------------------
 
@@ -342,7 +363,9 @@ class Explorer(w.VBox):
         self.by, self.convention = controls.by, controls.convention
         self._facts, self._notes, self._details = w.HTML(), w.HTML(), w.HTML()
         self._stage = w.VBox()
-        self.panes = Panes(on_row=self._row_clicked, dials={"roofline": controls.roofline})
+        self.note_form = NoteForm(self)
+        dials = {"roofline": controls.roofline, "notes": self.note_form}
+        self.panes = Panes(on_row=self._row_clicked, dials=dials)
         self._body = w.VBox([self.panes.breakdown, self._stage, self._details, self.panes.tabs])
         self.run.observe(lambda change: self._on(self._pick, change["new"]), "value")
         self.rank.observe(lambda _: self._on(self._show_source), "value")
@@ -359,6 +382,7 @@ class Explorer(w.VBox):
         """Show on the timeline what a row of a table stands for."""
         if not self._quiet and self.timeline is not None and self.answers is not None:
             links.show_row(self.timeline, self.answers, table, row)
+            self.note_form.follow()
 
 
 def _is_same(path: str, other: str | None) -> bool:

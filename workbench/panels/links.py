@@ -150,12 +150,27 @@ def _of_point(
     return ran.filter(owned.fill_null(value=False) | (pl.col("owner").is_null() & alike))
 
 
+def show_note(timeline: Timeline, answers: Answers, row: int) -> None:
+    """Show on a timeline what a note is about; of a name, the longest event in the window."""
+    note = answers["notes"].row(row, named=True)
+    table = {"kernel": "kernels", "operator": "ops"}.get(note["kind"])
+    if table is None:
+        timeline.noted.bring(note["id"])
+        return
+    name = note["target"].removeprefix(f"every {note['kind']} ")
+    rows = answers[table].with_row_index("row").filter(pl.col("name").cast(pl.String) == name)
+    if rows.height:
+        timeline.selected = longest(answers, table, int(rows["row"][0]))
+
+
 def show_row(timeline: Timeline, answers: Answers, table: str, row: int) -> None:
     """Show on a timeline what a row of a table stands for: a step, a gap, or the longest event."""
     if table == "steps":
         timeline.window = step_window(answers, row)
     elif table == "idle":
         timeline.window, timeline.selected = gap(answers, row)
+    elif table == "notes":
+        show_note(timeline, answers, row)
     elif table in {"roofline", "recoverable"}:
         timeline.selected = longest_of_point(answers, table, row)
     else:

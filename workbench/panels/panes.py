@@ -6,9 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
+import polars as pl
 
 from workbench.errors import WorkbenchError
 from workbench.panels import text
+from workbench.panels.notes import marked
 from workbench.panels.parts import Dials, Picture, Rows
 from workbench.panels.questions import REGROUPED
 from workbench.panels.table import NO_ROW, Table
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from workbench.panels.answers import Answers
     from workbench.panels.parts import Part
 
-CLICKABLE = ("kernels", "ops", "steps", "idle", "roofline", "recoverable")
+CLICKABLE = ("kernels", "ops", "steps", "idle", "roofline", "recoverable", "notes")
 """Tables whose rows stand for something on the timeline."""
 PICKABLE = ("roofline",)
 """Pictures whose marks stand for rows of their frame."""
@@ -66,6 +68,18 @@ class Panes:
         self.answers = answers
         self._marks |= dict.fromkeys(REGROUPED, NO_ROW)
         self._stale.add("Roofline")
+        self._fill()
+
+    def renote(self, answers: Answers) -> None:
+        """Show answers that differ in notes alone; a row that shows a note follows it."""
+        before = self.answers["notes"] if self.answers and "notes" in self.rows else None
+        if before is not None:
+            number = before["id"][self.rows["notes"]]
+            at = answers["notes"].with_row_index("row").filter(pl.col("id") == number)["row"]
+            self._marks["notes"] = int(at[0]) if len(at) else NO_ROW
+        self.answers = answers
+        self._stale |= {"Notes", "Kernels", "Operators"}
+        self.tabs.titles = tuple(_titles(answers))
         self._fill()
 
     @property
@@ -162,7 +176,7 @@ class Panes:
         frame = answers[part.frame]
         if isinstance(part, Rows):
             table = self.tables[part.frame]
-            table.show(frame, self._marks[part.frame])
+            table.show(marked(answers, part.frame), self._marks[part.frame])
             return table
         if frame.is_empty():
             return w.HTML(text.caption(part.nothing))

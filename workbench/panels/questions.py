@@ -26,6 +26,7 @@ from workbench.analysis.summary import summary
 from workbench.analysis.trust import trust
 from workbench.analysis.waterfall import waterfall_mean
 from workbench.capture import overhead
+from workbench.noting.frame import notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -116,6 +117,7 @@ QUESTIONS: dict[str, Callable[[Answers], pl.DataFrame]] = {
     "coverage": Question(coverage, _narrowed),
     "problems": Question(problems, _whole),
     "trust": Question(trust, _trust),
+    "notes": Question(notes, _whole),
 }
 """Those of an analysis have its name, that of a table the table's."""
 REGROUPED = ("roofline", "recoverable")

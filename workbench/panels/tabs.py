@@ -232,7 +232,20 @@ TABS: Mapping[str, tuple[Part | Dials, ...]] = {
             "with care.",
         ),
     ),
+    "Notes": (
+        Rows(
+            frame="notes",
+            columns=columns.NOTES,
+            said="What people noted on this recording; a click shows it on the timeline, and here "
+            "for changing.",
+            nothing="No notes yet: select a range or an event and press e, or write one below.",
+        ),
+        Dials(name="notes"),
+    ),
 }
 """Tabs in their order, each with its parts from the top."""
-COUNTED: Mapping[str, Callable[[Answers], int]] = {"Problems": lambda answers: answers.faults}
+COUNTED: Mapping[str, Callable[[Answers], int]] = {
+    "Problems": lambda answers: answers.faults,
+    "Notes": lambda answers: answers.noted,
+}
 """Tabs whose title counts what is in them."""

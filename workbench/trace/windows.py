@@ -90,10 +90,10 @@ def _clocked(traces: Sequence[Trace]) -> bool:
 
 def _overlap(traces: Sequence[Trace]) -> bool:
     order = _by_time(traces)
-    return any(a.meta.origin_ns + _end_ns(a) > b.meta.origin_ns for a, b in pairwise(order))
+    return any(a.meta.origin_ns + end_ns(a) > b.meta.origin_ns for a, b in pairwise(order))
 
 
-def _end_ns(trace: Trace) -> int:
+def end_ns(trace: Trace) -> int:
     """Return the last moment of a trace; Python frames, built when asked for, don't count."""
     ends = [0]
     for table in trace.tables.values():
@@ -123,7 +123,7 @@ def _same_devices(metas: Sequence[TraceMeta]) -> bool:
 
 
 def _parts(traces: Sequence[Trace], *, laid: bool) -> list[Part]:
-    ends = [_end_ns(t) for t in traces]
+    ends = [end_ns(t) for t in traces]
     first = traces[0].meta.origin_ns
     shifts = (
         list(accumulate(ends[:-1], initial=0))
@@ -238,7 +238,7 @@ def _meta(parts: Sequence[Part]) -> TraceMeta:
         recording=(min(known)[0], max(r[1] for r in known)) if len(known) == len(metas) else None,
         device_reason=reasons[0] if all(reasons) else None,
         windows=tuple(
-            Window(m.path, m.sha256, p.shift_ns, p.shift_ns + _end_ns(p.trace))
+            Window(m.path, m.sha256, p.shift_ns, p.shift_ns + end_ns(p.trace))
             for m, p in zip(metas, parts, strict=True)
         ),
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from workbench.views.tables import Column
 
 _PLACE = Column("place", "where", "place", "rank and device")
+NOTED = Column("noted", "note", hint="what people noted on this name", spare=True)
 KERNELS = (
     Column("name", "kernel", hint="name as recorded; under host execution an operator's"),
     Column("kind", "kind"),
     _PLACE,
+    NOTED,
     Column("share", "share of all", "share", "of the sum of all rows of the same device"),
     Column("total_ns", "total", "time", "durations inside the window, summed"),
     Column("count", "count", "count", "how many start in the window"),
@@ -20,6 +22,7 @@ KERNELS = (
 OPS = (
     Column("name", "operator"),
     Column("rank", "rank", "count"),
+    NOTED,
     Column("device_share", "share of device time", "share", "of the sum of self device times"),
     Column("self_device_ns", "self device", "time", "device time of what it launched itself"),
     Column("total_device_ns", "total device", "time", "with what the operators it calls launched"),
@@ -181,4 +184,15 @@ TRUST = (
     Column("detail", "in detail", "sentence"),
     Column("advice", "what to do, or to know", "sentence", spare=True),
     Column("concerns", "who needs it", "sentence", "analyses that cannot do without", spare=True),
+)
+NOTES = (
+    Column("name", "note"),
+    Column("text", "what it says", "sentence"),
+    Column("kind", "on", "word", "a span or point of time, an event, all kernels or operators"),
+    Column("target", "about", "long"),
+    Column("start_ns", "at", "time", "in the recording's time"),
+    Column("author", "by", "word"),
+    Column("changed", "changed", "word", "UTC"),
+    Column("reason", "where it is", "word", "where it isn't found", spare=True),
+    Column("conflict", "two sides", "sentence", "also changed by another, unseen", spare=True),
 )

@@ -45,6 +45,10 @@ STATE = (
     "search", "filter", "matches", "filtered", "offers", "version", "order", "folded", "hidden",
     "curves", "measured",
 )  # fmt: skip
+READ_ONLY = {
+    "editable": False,
+    "said": "Notes can't be changed in a page; open the recording in the workbench.",
+}
 STYLE = """
 :root { color-scheme: light dark; --jp-layout-color0: PAGE; --jp-ui-font-color0: TEXT; }
 @media (prefers-color-scheme: dark) {
@@ -130,7 +134,7 @@ def payload(timeline: Timeline, max_events: int = MAX_EVENTS) -> dict[str, Any]:
         arrays |= _level(lanes, width)
     state = timeline.get_state(list(STATE))
     return {
-        "state": state | {"snapshot_busy": None},
+        "state": state | {"snapshot_busy": None, "keeping": READ_ONLY},
         "complete": complete,
         "events": len(lanes.start),
         "embedded": len(keep),

@@ -21,7 +21,7 @@ class Timeline extends View {
     on(this.canvas, "pointerleave", () => { this.pointer = null; this.hideTip(); this.draw(); });
     on(this.canvas, "dblclick", () => this.mark && this.fit(BigInt(this.mark.start), BigInt(this.mark.start) + BigInt(this.mark.dur)));
     on(this.root, "keydown", (e) => this.keys.press(e));
-    for (const part of [this.finder, this.menu, this.map]) part.listen(on);
+    for (const part of [this.finder, this.menu, this.map, this.notes]) part.listen(on);
     on(this.scroller, "scroll", () => this.scroller.scrollTop !== Math.round(this.top) && this.scrollTo(this.scroller.scrollTop));
     on(document, "wheel", (e) => { if (!this.root.contains(e.target)) this.foreign = performance.now(); }, { capture: true, passive: true });
     const restyle = () => { this.restyle(); setTimeout(() => this.restyle(), 300); };  // style sheets load late

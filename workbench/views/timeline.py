@@ -27,6 +27,7 @@ from workbench.views.search import MAX_FOUND, Found, find, hits
 from workbench.views.timeline_arranged import Arranged
 from workbench.views.timeline_linked import Linked
 from workbench.views.timeline_measured import Measured
+from workbench.views.timeline_notes import Noted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,8 +38,8 @@ HERE = Path(__file__).parent
 SCRIPTS = (
     "timeline_boxes.js", "timeline_draw.js", "timeline_lanes.js", "timeline_menu.js",
     "timeline_tracks.js", "timeline_flow.js", "timeline_map.js", "timeline_measure.js",
-    "timeline_search.js", "timeline_sight.js", "timeline_keys.js", "timeline_view.js",
-    "timeline.js",
+    "timeline_search.js", "timeline_notes.js", "timeline_card.js", "timeline_sight.js",
+    "timeline_keys.js", "timeline_view.js", "timeline.js",
 )  # fmt: skip
 FRONT_END = "\n".join((HERE / f).read_text("utf-8") for f in SCRIPTS)
 MAX_OFFERS = 1_000
@@ -52,9 +53,11 @@ class Timeline(Arranged, Linked, Measured, anywidget.AnyWidget):
 
     Watch or set, all times in ns of the source: `window` and `selection` ([start, end], the latter
     empty without one), `selected` ({"table", "rank", "id"} of the event that was clicked, or {}),
-    `annotations` ({"name", "start_ns", "end_ns"} each). A frame needs `by`, its lane columns.
-    `order`, `folded` and `hidden` arrange lanes and counter `tracks`; `links` says what the
-    selected event is tied to, `measure` and `counter_table` what a stretch holds.
+    `annotations` ({"name", "start_ns", "end_ns"} each, `text` and `colour` if you like). A frame
+    needs `by`, its lane columns. Notes kept with the source stand among the annotations, with an
+    `id`; `annotate` adds one, `noted` changes and removes them. `order`, `folded` and `hidden`
+    arrange lanes and counter `tracks`; `links` says what the selected event is tied to, `measure`
+    and `counter_table` what a stretch holds.
 
     `search`, as `find` takes it, marks what matches and dims the rest; `matches` counts.
     `filter` hides what does not fulfil it: {"families": […], "streams": […], "steps": […],
@@ -70,6 +73,8 @@ class Timeline(Arranged, Linked, Measured, anywidget.AnyWidget):
     window = traits.times(0, 1)
     selection = traits.times()
     annotations = t.List(t.Dict()).tag(sync=True)
+    keeping = t.Dict().tag(sync=True)
+    """Of notes: `editable`, `said` (where they are kept, or why they can't be), `changes`."""
     max_height = t.Int(560).tag(sync=True)
     """Height of the lanes in CSS pixels; more of them scroll."""
     selected = t.Dict()
@@ -124,6 +129,7 @@ class Timeline(Arranged, Linked, Measured, anywidget.AnyWidget):
             snapshot_colour=view.colour.tobytes(),
             **{"window": extent} | arranged | given,
         )
+        self.noted = Noted(self, None if isinstance(source, (Lanes, pl.DataFrame)) else source)
         self.on_msg(self._on_message)
 
     def __repr__(self) -> str:
@@ -181,6 +187,32 @@ class Timeline(Arranged, Linked, Measured, anywidget.AnyWidget):
     def previous_match(self) -> dict[str, Any]:
         """Select the match before, as `next_match` does the one after."""
         return self._step(-1)
+
+    def annotate(
+        self,
+        name: str,
+        text: str = "",
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        at_ns: int | None = None,
+        colour: str | None = None,
+        tag: str | None = None,
+        **about: Any,
+    ) -> str:
+        """Add a note, kept with the source where that lies in a file; return its id.
+
+        About a stretch (`start_ns`, `end_ns`), a moment (`at_ns`), both in the source's time and of
+        one `rank` if given; an `event`, as `selected` has it; every `kernel` or `operator` of a
+        name. Of nothing of these: the selected event, else the selection. `colour` is `#rrggbb`.
+        Raises UsageError for what the source does not have, InputError where it can't be kept.
+        """
+        if start_ns is not None or end_ns is not None:
+            about["span"] = [start_ns, end_ns]
+        if at_ns is not None:
+            about["at"] = at_ns
+        target = self.noted.target(**about) if about else None
+        return self.noted.add(name, text, target, colour=colour, tag=tag)
 
     @t.validate("selection", "window")  # type: ignore[untyped-decorator]
     def _ordered(self, proposal: Mapping[str, Any]) -> list[int]:
@@ -321,6 +353,8 @@ class Timeline(Arranged, Linked, Measured, anywidget.AnyWidget):
             self.send(*lane_table.reply(self.drawn, message))
         elif kind == "move":
             self._walk(walk.moved(self.drawn, self._marked(), message), message)
+        elif kind == "note":
+            self.send(self.noted.answer(message), [])
 
     def _pointed(self, message: Mapping[str, Any]) -> int:
         """Return the place of the event that is meant; numbers count the whole, as in replies."""

@@ -116,7 +116,7 @@ class Picture extends Boxes {
       this.drawLanes();
       if (this.got) this.got.kind === "bins" ? this.drawBins() : this.drawRects();
       this.shelf.drawTracks();
-      this.drawNotes();
+      this.notes.draw();
       this.links.draw();
       this.drawMark();
       this.drawSelection();
@@ -145,12 +145,6 @@ class Picture extends Boxes {
     for (const { x } of this.ticks()) this.g.fillRect(Math.round(x), AXIS, 1, this.body);
   }
   yOf({ y }) { return AXIS - this.top + y; }
-  drawNotes() {
-    for (const note of this.model.get("annotations") || []) {
-      const x0 = this.xOf(BigInt(note.start_ns) - this.origin), x1 = this.xOf(BigInt(note.end_ns) - this.origin);
-      this.band(x0, x1, "#e69f00", String(note.name), this.height - 10);
-    }
-  }
   band(x0, x1, colour, text, y) {
     const g = this.g, left = Math.max(x0, this.gutter), right = Math.min(x1, this.gutter + this.plot);
     if (right < left) return;

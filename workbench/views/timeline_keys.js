@@ -5,7 +5,7 @@ const KEY_CARD = [
   ["← / →", "previous / next event of the row; without a selection, earlier / later"],
   ["↑ / ↓", "parent or child of the selected event, then the neighbouring lane; without one, from lane to lane"],
   ["Enter, F", "zoom to the selected event or range"], ["[ / ]", "walk along the links of the selected event"],
-  ["m", "measure the selected event"], ["Shift+drag", "measure a range"],
+  ["m", "measure the selected event"], ["e", "note on the selected range or event"], ["Shift+drag", "measure a range"],
   ["/ then n / N", "search, next / previous match"],
   ["c / C", "fold or unfold the lane / its group"], ["Alt+↑ / Alt+↓", "move the lane"], ["h", "hide the lane"],
   ["PageUp / PageDown", "scroll the lanes"], ["t", "table of what is in sight"], ["Esc", "clear selection and range"], ["?", "this card"],
@@ -27,7 +27,8 @@ class Keys {
   }
   press(e) {
     const t = this.timeline, does = e.altKey ? this.moved(e.key) : this.action(e.key);
-    if (e.ctrlKey || e.metaKey || t.bar.contains(e.target) || !does) return;
+    const typed = t.bar.contains(e.target) || (e.key === "Enter" && e.target !== t.canvas);  // a button's own
+    if (e.ctrlKey || e.metaKey || typed || !does) return;
     e.preventDefault(); e.stopPropagation();
     does();
   }
@@ -43,7 +44,7 @@ class Keys {
       ArrowLeft: () => (t.mark ? this.along(-1) : t.pan(-step)), ArrowRight: () => (t.mark ? this.along(1) : t.pan(step)),
       ArrowUp: () => (t.mark ? this.across(-1) : shelf.step(-1)), ArrowDown: () => (t.mark ? this.across(1) : shelf.step(1)),
       PageUp: () => t.scrollTo(t.top - t.body * 0.8), PageDown: () => t.scrollTo(t.top + t.body * 0.8),
-      "[": () => t.links.step(-1), "]": () => t.links.step(1), m: () => this.measure(),
+      "[": () => t.links.step(-1), "]": () => t.links.step(1), m: () => this.measure(), e: () => t.notes.begin(),
       c: () => shelf.toggle(shelf.focused()), C: () => shelf.toggle(this.group()), h: () => shelf.hide(shelf.focused()),
       t: () => t.sight.toggle(), "?": () => this.toggle(),
       "/": () => t.finder.focus(), n: () => t.finder.step(1), N: () => t.finder.step(-1),

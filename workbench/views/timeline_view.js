@@ -8,7 +8,7 @@
 const MIN_SPAN = 10;          // ns across the whole width: 1 ns ticks still stand apart
 const MARGIN = 0.1;           // drawn beyond each edge, so that a pan has something to show
 const BELOW = 180;            // px above and below what is in sight that are asked for too
-const KEYS = "w/s zoom · a/d pan · f all · arrows walk · [ ] links · Shift+drag measures · / search · ? all keys";
+const KEYS = "w/s zoom · a/d pan · f all · arrows walk · [ ] links · Shift+drag measures · / search · e note · ? all keys";
 
 class View extends Picture {
   constructor(model, el) {
@@ -54,13 +54,14 @@ class View extends Picture {
     this.menu = new LaneMenu(this);
     this.map = new Minimap(this);
     this.card = new Measure(this);
+    this.notes = new Notes(this);
     this.sight = new Sight(this);
     this.keys = new Keys(this);
     this.bar = this.finder.el;
     this.bar.append(this.menu.button, this.menu.el);
     const stage = make("div", "wb-timeline-stage");
     stage.append(this.canvas, this.scroller, this.card.el, this.tip, this.keys.el);
-    this.root.append(this.bar, this.map.el, stage, this.status, this.live, this.sight.el);
+    this.root.append(this.bar, this.map.el, stage, this.notes.el, this.notes.card.el, this.status, this.live, this.sight.el);
     el.append(this.root);
     this.g = this.canvas.getContext("2d");
     this.sheet = document.createElement("canvas");
@@ -187,9 +188,9 @@ class View extends Picture {
     const { model } = this, on = [
       ["msg:custom", (m, buffers) => this.receive(m, buffers)],
       ["change:window", () => this.onWindow()], ["change:selection", () => this.onSelection()],
-      ["change:mark", () => this.onMark()], ["change:annotations", () => this.draw()],
+      ["change:mark", () => this.onMark()],
       ["change:max_height", () => this.resize()],
-      ...[this.finder, this.shelf, this.links, this.map, this.card].flatMap((part) => part.follow()),
+      ...[this.finder, this.notes, this.shelf, this.links, this.map, this.card].flatMap((part) => part.follow()),
     ];
     for (const [event, does] of on) model.on(event, does);
     this.leave = [() => on.forEach(([event, does]) => model.off(event, does))];
