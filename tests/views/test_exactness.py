@@ -73,6 +73,7 @@ def seen(events, a, b):
 @given(traces, origin, windows(), st.sampled_from([1, 3, 8]))
 @example([(0, 0, 10), (0, 5, 10), (0, 5, 0)], 0, (0, 0.0, 16.0), 8)
 @example([(0, 0, 2**41), (0, 2**40, 1)], FAR, (2**40, -0.125, 0.25), 2)
+@example([(0, 0, 1025)], 0, (0, 0.0, 0.125), 3)
 def test_every_pixel_is_as_busy_as_its_events(events, begin, window, pixels):
     base, a, width = window
     for lanes in lanes_of(events, begin):
@@ -85,9 +86,10 @@ def test_every_pixel_is_as_busy_as_its_events(events, begin, window, pixels):
             for x in range(pixels):
                 ends = [left + Fraction(width) * Fraction(k, pixels) for k in (x, x + 1)]
                 busy = time_in(mine, *ends)
-                # doubles hold 53 bits: of the window, not of the time since the epoch
+                # doubles hold 53 bits: of window and event, not of the time since the epoch
+                longest = max((d for _, _, d in mine), default=0)
                 assert found.busy_ns[r, x] == pytest.approx(
-                    float(busy), rel=1e-12, abs=width * 1e-12
+                    float(busy), rel=1e-12, abs=width * 1e-12 + longest * 2**-52
                 )
                 assert (found.dominant[r, x] != NONE) == seen(mine, *ends)
 
