@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import holoviews as hv
 import numpy as np
 import polars as pl
 import pytest
-from browser.labdrive import Lab, write_notebook
-from views.generated import training_run
 from views.traces import kernel, op, three_events, trace
 
 from workbench.errors import UsageError
@@ -21,7 +16,6 @@ from workbench.views.timeline_element import timeline
 from workbench.views.timeline_frames import boxes, shares, stretch
 
 STREAM_7, STREAM_20 = "GPU 0 · stream 7", "GPU 0 · stream 20"
-TESTS = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
@@ -79,7 +73,7 @@ def test_a_picture_of_few_events_has_boxes_with_names_in_ms_of_the_source():
     image, rectangles, names = parts(timeline(three_events(), width=924))
     assert rectangles.dframe()["event"].tolist() == ["gemm", "relu", "all_reduce"]
     assert rectangles.dframe().iloc[1, :4].tolist() == pytest.approx([150e-6, 1.1, 160e-6, 1.95])
-    assert image.rgb.shape if hasattr(image, "rgb") else True
+    assert image.bounds.lbrt() == pytest.approx((100e-6, 0, 170e-6, 2))
     # the whole is 70 ns on 700 px, ten a ns: a name has six px a letter
     assert names.dframe()["text"].tolist() == ["gemm", "relu", "all_reduce"]
 
@@ -94,14 +88,14 @@ def test_a_name_that_does_not_fit_is_cut_or_left_out():
 
 
 def test_a_picture_of_many_events_is_filled_as_high_as_they_are_busy(few):
-    # 80 ns on 4 px, each row 14 px high and 2 px apart
+    # 80 ns on 4 px, each row 14 px high and 2 px apart; a half is 128 of 255, which begins its 8th
     image, rectangles, names = parts(timeline(three_events(), window=(100, 180), width=228))
     assert (len(rectangles), len(names)) == (0, 0)
     cells = np.dstack([image.dimension_values(k, flat=False) for k in (2, 3, 4)])[::-1]
     assert cells.shape == (2 * 16, 4, 3)
     bare = [int(theme.LIGHT.lane[k : k + 2], 16) for k in (1, 3, 5)]
     empty = (cells == bare).all(axis=2).reshape(2, 16, 4).sum(axis=1)
-    assert empty.tolist() == [[0, 0, 7, 14], [14, 0, 0, 7]]
+    assert empty.tolist() == [[0, 0, 6, 14], [14, 0, 0, 6]]
 
 
 def test_the_picture_has_lanes_at_their_rows_and_the_page_s_colours():
@@ -121,9 +115,9 @@ def test_it_composes_with_spans_and_curves_and_keeps_its_size_and_lanes():
     assert (figure.x_range.start, figure.x_range.end) == pytest.approx((100e-6, 180e-6))
     counter = hv.Curve(([100e-6, 180e-6], [1, 5]), "ms", "queue")
     other = timeline(trace(activities=[kernel("k", 100, 80)]), window=(100, 180))
-    figures = [f for f, *_ in drawn((picture + counter + other).cols(1)).children[1].children]
+    figures = [f for f, *_ in drawn((picture + counter + other).cols(1)).children]
     assert len({f.x_range.id for f in figures}) == 1  # one axis of time
-    assert [f.y_range.end for f in figures] == [2, 5, 1]  # and rows of its own for each
+    assert [f.y_range.end for f in figures[::2]] == [2, 1]  # and rows of its own for each
 
 
 def test_empty_and_full_pictures_stand_side_by_side(few):
@@ -139,11 +133,13 @@ def test_a_live_picture_draws_what_the_axis_shows(few):
     plot = hv.renderer("bokeh").get_plot(live)
     assert plot.state.lod_timeout == 20
     stream.event(x_range=(145e-6, 155e-6))
-    assert parts(live.last)[1].dframe()["event"].tolist() == ["relu", "all_reduce"]
+    (shown,) = [p for p in plot.traverse(lambda p: p) if "RectanglesPlot" in repr(p)]
+    assert list(shown.handles["source"].data["event"]) == ["relu", "all_reduce"]
+    assert parts(live[()])[1].dframe()["event"].tolist() == ["relu", "all_reduce"]
     stream.event(x_range=(150e-6, 150e-6))  # no length: a ns
-    assert parts(live.last)[1].dframe()["event"].tolist() == ["relu", "all_reduce"]
+    assert parts(live[()])[1].dframe()["event"].tolist() == ["relu", "all_reduce"]
     stream.event(x_range=(-1.0, -0.5))  # before everything
-    assert [len(p) for p in parts(live.last)[1:]] == [0, 0]
+    assert [len(p) for p in parts(live[()])[1:]] == [0, 0]
 
 
 def test_times_beyond_the_digits_of_a_double_keep_their_length():
@@ -168,34 +164,3 @@ def test_wrong_choices_are_said_in_a_sentence():
 def test_nested_operators_stand_below_their_parents():
     found = boxes(stretch(trace(ops=[op("aten::addmm", 0, 100), op("aten::mm", 40, 10, 1)])))
     assert found.select("row", "name").rows() == [(0, "aten::addmm"), (1, "aten::mm")]
-
-
-@pytest.mark.browser
-def test_the_wheel_refines_a_live_picture_in_jupyterlab(tmp_path, chromium):
-    write_notebook(
-        tmp_path / "element.ipynb",
-        "import holoviews as hv\nhv.extension('bokeh', inline=True)",
-        "from views.generated import training_run\n"
-        "from workbench.views.timeline_element import timeline\n"
-        "w = timeline(training_run(kernels=8000), live=True)\nw",
-    )
-    count = "print(len(w.last.get(1)), *w.streams[0].x_range)"
-    with (
-        Lab(tmp_path, chromium, PYTHONPATH=f"{TESTS}{os.pathsep}{TESTS.parent}") as lab,
-        lab.page(width=1280) as tab,
-    ):
-        book = tab.open("element.ipynb")
-        book.run_all()
-        canvas = tab.page.locator(".bk-Canvas").first
-        canvas.wait_for()
-        full = book.run_code(count).split()
-        assert full[0] == "0"
-        box = canvas.bounding_box()
-        tab.page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 60)
-        for _ in range(12):
-            tab.page.mouse.wheel(0, -400)
-            tab.page.wait_for_timeout(100)
-        tab.page.wait_for_timeout(1500)
-        boxes_now, left, right = book.run_code(count).split()
-        assert float(right) - float(left) < (float(full[2]) - float(full[1])) / 4
-        assert int(boxes_now) > 0

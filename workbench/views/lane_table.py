@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from workbench.views.lanes import Lanes
+    from workbench.views.lod import Index
 
 SCHEMA = {"lane": pl.String(), "events": pl.Int64(), "busy_ns": pl.Int64()}
 EMPTY_TEXT = "Nothing to draw: the source has no events."
@@ -90,9 +91,10 @@ def text(frame: pl.DataFrame, length_ns: int) -> str:
     return "\n".join(lines)
 
 
-def _union(lanes: Lanes, rows: np.ndarray[Any, Any], a: int, b: int) -> int:
+def _union(lanes: Lanes, rows: Index, a: int, b: int) -> int:
+    """Return the time in which any row is busy; only events that touch [a, b) are looked at."""
     window = Window(a, 0.0, float(max(b - a, 0)), int(rows[0]), int(rows[-1]) + 1)
-    at = [np.arange(lo, hi) for lo, hi in zip(*lanes.engine.visible(window), strict=True)]
-    i = np.concatenate(at)
-    start, dur = lanes.start[i], lanes.dur[i]
-    return intervals.length(intervals.union(np.maximum(start, a), np.minimum(start + dur, b)))
+    seen = [slice(lo, hi) for lo, hi in zip(*lanes.engine.visible(window), strict=True)]
+    start = np.concatenate([lanes.start[part] for part in seen])
+    end = np.concatenate([lanes.start[part] + lanes.dur[part] for part in seen])
+    return intervals.length(intervals.union(np.maximum(start, a), np.minimum(end, b)))

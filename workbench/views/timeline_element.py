@@ -4,6 +4,11 @@
 The widget (`timeline.Timeline`) is what to work with; this stands beside curves and under spans,
 with `+` and `*`. The x axis is ms of the source's time, so that `hv.VSpan(start_ns / 1e6, …)` lies
 where it belongs. The frames of `timeline_frames` are what is drawn.
+
+In a notebook `Figure(lambda theme, width: timeline(trace, theme=theme, width=width), height=400)`
+shows one without a network. HoloViews' own display, which a live one needs, loads its code inline
+(`hv.extension("bokeh", inline=True)`) and asks its makers' server for style sheets, in vain offline
+and without harm.
 """
 
 from __future__ import annotations
