@@ -66,6 +66,31 @@ def test_no_family_looks_like_communication(name, eye):
     assert min(distance(f, t.of("communication"), eye) for f in t.families) > 20
 
 
+@pytest.mark.parametrize("name", theme.THEMES)
+@pytest.mark.parametrize("eye", SEES)
+def test_every_class_stands_off_its_lane_and_off_the_other_classes(name, eye):
+    t = theme.THEMES[name]
+    colours = [t.of(c) for c in ("compute", "communication", "copy", "step", "range")]
+    assert min(distance(c, t.lane, eye) for c in colours) > 12
+    assert min(distance(a, b, eye) for a, b in combinations(colours, 2)) > 9
+
+
+def luminance(colour: str) -> float:
+    rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("name", theme.THEMES)
+def test_names_are_legible_on_every_box(name):
+    # as the front end chooses: dark text on what is brighter than 0.55 of white, else white
+    for colour in theme.THEMES[name].palette:
+        r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+        text = "#14181f" if (0.299 * r + 0.587 * g + 0.114 * b) / 255 > 0.55 else "#ffffff"
+        light, dark = sorted((luminance(text), luminance(colour)), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) > 3, colour
+
+
 def test_both_themes_count_alike():
     assert len(theme.LIGHT.palette) == len(theme.DARK.palette)
 

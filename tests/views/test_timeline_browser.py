@@ -283,7 +283,12 @@ def test_a_name_that_is_markup_stays_text(browser, tmp_path):
 
 @pytest.mark.parametrize(
     ("start", "window", "tick"),
-    [(0, [40, 50], "42 ns"), (2**62, [2**62 + 40, 2**62 + 50], "+946 ns"), (0, [0, 100], "20 ns")],
+    [
+        (1_600_000_000 * 10**9, [1_600_000_000 * 10**9 + k for k in (40, 50)], "+42 ns"),
+        (0, [40, 50], "42 ns"),
+        (2**62, [2**62 + 40, 2**62 + 50], "+946 ns"),
+        (0, [0, 100], "20 ns"),
+    ],
 )
 def test_ticks_stand_apart_down_to_single_nanoseconds(browser, tmp_path, start, window, tick):
     # 2^62 ns is 4611686018.427387904 s

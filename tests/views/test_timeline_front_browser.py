@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from browser.labdrive import Browser, Lab, write_notebook
+from views.generated import many_lanes
 from views.test_timeline_browser import CANVAS, Driver
 
 from workbench.trace.open import open_source
@@ -303,3 +304,85 @@ def test_the_front_end_in_a_standalone_page(browser, path):
         heads, row = t.table()
         assert heads == ["lane", "events", "busy", "share"]
         assert row[0] == f"{GPU0} · steps" or row[0].endswith("steps")
+
+
+def pinch(tab, points):
+    """Move two fingers, each along its list of places."""
+    client = tab.page.context.new_cdp_session(tab.page)
+    for k, places in enumerate(points):
+        kind = "touchStart" if k == 0 else "touchMove"
+        touches = [{"x": x, "y": y, "id": n} for n, (x, y) in enumerate(places)]
+        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
+    client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def test_two_fingers_zoom(browser, path):
+    with browser.page(width=1280) as tab:
+        tab.goto_file(path)
+        t = Front(tab.page)
+        t.settle()
+        x0, y = t.place(0.4, 1)
+        x1 = t.place(0.6, 1)[0]
+        wide = x1 - x0
+        steps = [[(x0 - k * wide / 20, y), (x1 + k * wide / 20, y)] for k in range(11)]
+        a, b = t.window()
+        pinch(tab, steps)
+        t.settle()
+        # fingers twice as far apart: half the time, around the middle between them
+        c, d = t.window()
+        assert (d - c) / (b - a) == pytest.approx(0.5, abs=0.03)
+        assert (c + d) / 2 == pytest.approx((a + b) / 2, abs=0.02 * (b - a))
+
+
+def test_hundreds_of_lanes_scroll_and_stay_sharp(browser, tmp_path):
+    timeline = Timeline(many_lanes(24_000, lanes=240))
+    with browser.page(width=1280, scale=2) as tab:
+        tab.goto_file(html.save(tmp_path / "many.html", timeline, "Many"))
+        t = Front(tab.page)
+        box = tab.page.locator(CANVAS).bounding_box()
+        assert t.get("[t.canvas.width, t.map.el.width]") == [2 * round(box["width"])] * 2
+        tab.page.mouse.move(box["x"] + 40, box["y"] + 200)
+        for _ in range(12):
+            tab.page.mouse.wheel(0, 400)
+            t.settle()
+        assert t.get("t.top") > 2000
+        # what is asked for is what is in sight, and a little more
+        rows = t.get("t.got.rows.length")
+        assert 20 < rows < 60
+        assert t.get("t.shelf.rowsInSight().every((r) => t.got.has[r])")
+        # to the last lane by the keyboard, and up with it
+        t.press("PageDown", "PageDown")
+        last = t.get("t.shelf.items[239].key")
+        tab.page.evaluate(
+            f"() => {{ const t = document.querySelector('.wb-timeline').timeline;"
+            f" t.shelf.focus = {json.dumps(last)}; }}"
+        )
+        t.press("Alt+ArrowUp")
+        assert t.keys()[238] == last
+        assert t.get("t.tracks.got.size") == 0
+
+
+def test_a_folded_lane_is_asked_for_again_and_painted(browser, path):
+    with browser.page(width=1280) as tab:
+        tab.goto_file(path)
+        t = Front(tab.page)
+        t.settle()
+        for key in (f"{GPU0} · *", f"{GPU1} · *"):
+            tab.page.mouse.click(*t.item(key))
+            t.settle()
+        operators = next(k for k in t.keys() if k.endswith("operators"))
+        height = t.get("t.content")
+        tab.page.mouse.click(*t.item(operators))
+        t.settle()
+        assert t.get("t.content") < height
+        # the event of a folded row is unfolded when it is selected
+        tab.page.evaluate(
+            """() => { const t = document.querySelector('.wb-timeline').timeline;
+            const lane = t.shelf.items.find((i) => i.label.includes('operators')).k;
+            t.model.send({ type: 'pick', view: t.id, row: t.shelf.lanes[lane].first + 1, t: '0',
+              slack: String(t.extent) }); }"""
+        )
+        t.page.wait_for_function("() => document.querySelector('.wb-timeline').timeline.mark")
+        t.settle()
+        assert operators not in t.trait("folded")
+        assert t.get("t.rows[t.mark.row].h > 0")

@@ -235,10 +235,15 @@ def _series(found: _Queue, shift_ns: int) -> pl.DataFrame:
     opens = np.repeat(found.inside.start, len(lanes))
     opened = np.tile(lanes, len(found.inside.start))
     here = intervals.contains(found.inside, start)
-    marks = pl.DataFrame({"lane": opened, "t_ns": opens, "depth": _at(found, opened, opens)})
-    events = pl.DataFrame({"lane": key[here], "t_ns": start[here], "depth": depth[here]})
+    lane = np.concatenate((opened, key[here]))
+    at = np.concatenate((opens, start[here]))
+    after = np.concatenate((_at(found, opened, opens), depth[here]))
+    # events are in order already: numpy's sort makes use of that, a sort of the frame does not
+    order = np.lexsort((at, lane))
+    lane, at, after = lane[order], at[order], after[order]
+    new = np.append(True, (np.diff(lane) != 0) | (np.diff(at) != 0))[: len(at)]
+    both = pl.DataFrame({"lane": lane[new], "t_ns": at[new], "depth": after[new]})
     streams = pl.Series([None, *found.streams], dtype=pl.Int64)
-    both = pl.concat([events, marks]).unique(["lane", "t_ns"]).sort("lane", "t_ns")
     return both.select(
         rank=pl.lit(found.chosen.rank, pl.Int32()),
         device=pl.lit(found.chosen.device, pl.Int32()),
