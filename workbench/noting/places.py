@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
 FOLDER_SETTING = "WORKBENCH_NOTES"
 NAME = "notes.json"
-MOST_FILES = 5_000
+MOST_FILES = 1_000
 """Files of the user's folder that are looked through, the newest first."""
 _DIGITS = 32
+_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ def of(source: Source) -> Places:
     if not all(t.meta.path.exists() for t in source.ranks):
         return Places(None, None)
     hashes = {r.sha256 for r in recordings(source)}
+    if not hashes:
+        return Places(_run_file(source), None)
     mine, *others = _in_users_folder(hashes)
     return Places(_run_file(source), mine, tuple(others))
 
@@ -63,7 +67,8 @@ def recordings(source: Source) -> frozenset[Recording]:
 def of_trace(trace: Trace) -> list[Recording]:
     """Return the files that one rank recorded."""
     meta = trace.meta
-    return [Recording(f.sha256, meta.rank) for f in meta.windows or (meta,)]
+    known = [f.sha256 for f in meta.windows or (meta,) if _HASH.fullmatch(f.sha256)]
+    return [Recording(sha, meta.rank) for sha in known]
 
 
 def users_folder() -> Path:

@@ -120,7 +120,9 @@ class NoteForm(w.VBox):
     def _show(self, shown: Mapping[str, Any] | None) -> None:
         self.shown = shown
         self.name.value, self.text.value = (shown["name"], shown["text"]) if shown else ("", "")
-        self._save.description = "save" if shown else "add note"
+        self._save.description, self._save.icon = (
+            ("save", "check") if shown else ("add note", "plus")
+        )
         hidden = {True: "none", False: ""}
         self.about.layout.display = hidden[shown is not None]
         self._remove.layout.display = self._new.layout.display = hidden[shown is None]

@@ -192,7 +192,7 @@ NOTES = (
     Column("target", "about", "long"),
     Column("start_ns", "at", "time", "in the recording's time"),
     Column("author", "by", "word"),
-    Column("changed", "changed", "word", "UTC"),
+    Column("changed", "changed (UTC)", "word"),
     Column("reason", "where it is", "word", "where it isn't found", spare=True),
     Column("conflict", "two sides", "sentence", "also changed by another, unseen", spare=True),
 )

@@ -6,6 +6,7 @@ Names come from foreign files, so every text is escaped.
 
 from __future__ import annotations
 
+import datetime as dt
 import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -153,6 +154,8 @@ def _cell(scaled: _Scaled, row: dict[str, Any]) -> str:
 
 def _text_cell(kind: str, value: object) -> str:
     text = ("yes" if value else "no") if kind == "flag" else str(value)
+    if isinstance(value, dt.datetime):
+        text = f"{value:%Y-%m-%d %H:%M}"
     text = causes.label(text) if kind == "cause" else text
     whole = html.escape(text)
     shown = whole if kind == "sentence" else html.escape(cut(text))
