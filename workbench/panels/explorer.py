@@ -19,7 +19,7 @@ import polars as pl
 
 from workbench.costs import run_roofs
 from workbench.errors import UsageError, WorkbenchError
-from workbench.panels import code, links, text
+from workbench.panels import code, links, page, text
 from workbench.panels import state as states
 from workbench.panels.answers import Answers, Choice
 from workbench.panels.controls import ALL, GIVEN, NO_CHOICE, Controls
@@ -168,6 +168,19 @@ class Explorer(w.VBox):
         if self.source is None or self.answers is None:
             raise UsageError(f"There is nothing to write code for: {self.error or NO_RUN}")
         return code.cell(self.state, self.source, self.answers, self.panes.in_sight)
+
+    def save(self, path: str | Path) -> Path:
+        """Write what is in sight, and the other tabs, as one HTML file that is alive offline.
+
+        Timeline, tables and pictures stay linked in it; its figures are those of this state.
+        Raises UsageError without a source or for another suffix than .html, InputError where
+        nothing can be written.
+        """
+        if self.answers is None or self.timeline is None:
+            raise UsageError(f"There is nothing to save: {self.error or NO_RUN}")
+        shown = page.Shown(self.panes.tab, self.panes.rows, self.panes.sort)
+        title = f"Workbench: {_name(self._shown)}"
+        return page.write(Path(path).expanduser(), self.answers, self.timeline, title, shown)
 
     def choose(
         self, *, rank: int | None = None, window: str = "steps", step: int | None = None
@@ -365,7 +378,9 @@ def _is_same(path: str, other: str | None) -> bool:
     return other is not None and Path(path).resolve() == Path(other).resolve()
 
 
-def _name(source: Given) -> str:
+def _name(source: Given | None) -> str:
+    if source is None:
+        return "the given trace"
     if isinstance(source, (Trace, Job)):
         return source.ranks[0].meta.path.parent.name or "the given trace"
     return Path(source).name

@@ -68,18 +68,8 @@ class Figure(anywidget.AnyWidget):
 
     def item(self, theme: str, width: int) -> dict[str, Any]:
         """Return the picture as Bokeh's JSON item."""
-        import holoviews as hv
-        import holoviews.plotting.bokeh  # registers the backend
-        from bokeh.embed import json_item
-
         width = min(max(int(width), MIN_WIDTH), MAX_WIDTH)
-        picture = self.draw(theme if theme in THEMES else "light", width)
-        figure = hv.render(picture, backend="bokeh")
-        # the page shows through: a cell, a tab and a standalone page differ in their background
-        figure.background_fill_color = figure.border_fill_color = None
-        figure.toolbar.logo = None
-        item: dict[str, Any] = json_item(figure)
-        return item
+        return item(self.draw(theme if theme in THEMES else "light", width))
 
     def _on_message(self, _: object, message: Mapping[str, Any], __: object = None) -> None:
         if message.get("type") == "bokehjs":
@@ -90,6 +80,27 @@ class Figure(anywidget.AnyWidget):
         elif message.get("type") == "draw":
             item = self.item(str(message["theme"]), message["width"])
             self.send({"type": "item", "item": item} | {k: message.get(k) for k in ("view", "seq")})
+
+
+def item(picture: Any) -> dict[str, Any]:
+    """Return a HoloViews object as Bokeh's JSON item, the page shining through."""
+    from bokeh.embed import json_item
+
+    figure = rendered(picture)
+    # a cell, a tab and a standalone page differ in their background
+    figure.background_fill_color = figure.border_fill_color = None
+    found: dict[str, Any] = json_item(figure)
+    return found
+
+
+def rendered(picture: Any) -> Any:
+    """Return a HoloViews object as a Bokeh figure."""
+    import holoviews as hv
+    import holoviews.plotting.bokeh  # registers the backend
+
+    figure = hv.render(picture, backend="bokeh")
+    figure.toolbar.logo = None
+    return figure
 
 
 def bokehjs() -> bytes:

@@ -1,4 +1,4 @@
-"""One offline HTML file with the timeline alive in it: zoom, hover, search and measure without a kernel.
+"""One offline HTML file with a timeline alive in it: zoom, hover, search, measure; no kernel.
 
 The same front end as in Jupyter runs on arrays that the page carries. A content security policy in
 the page forbids every request, and every script but the page's own, so nothing can leave or enter
@@ -21,7 +21,7 @@ from workbench.views.overview import png
 from workbench.views.timeline import FRONT_END, HERE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -46,7 +46,9 @@ STYLE = """
 :root { color-scheme: light dark; --jp-layout-color0: PAGE; --jp-ui-font-color0: TEXT; }
 @media (prefers-color-scheme: dark) {
   :root { --jp-layout-color0: DARK_PAGE; --jp-ui-font-color0: DARK_TEXT;
-    --jp-ui-font-color2: DARK_MUTED; }
+    --jp-ui-font-color1: DARK_TEXT; --jp-ui-font-color2: DARK_MUTED; --jp-ui-font-color3: #7d8590;
+    --jp-layout-color1: #1c2027; --jp-layout-color2: #262b33; --jp-brand-color1: #64b5f6;
+    --jp-border-color1: #6b7280; --jp-border-color2: #3a404a; --jp-border-color3: #2c313a; }
 }
 body { margin: 0 auto; max-width: 1880px; padding: 12px 20px 40px; background: PAGE;
   background: var(--jp-layout-color0); color: var(--jp-ui-font-color0);
@@ -88,14 +90,16 @@ def save(
 
 
 def page(title: str, body: str, *, code: str = CODE + "await showTimelines();", style: str = "",
-         scripts: Iterable[str] = ()) -> str:  # fmt: skip
+         scripts: Sequence[str] = ()) -> str:  # fmt: skip
     """Return a whole page; `scripts` are those that `code` itself may add to it."""
     name = html.escape(title)
-    hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in (code, *scripts))
+    allowed = " ".join(f"'sha256-{_sha256(script)}'" for script in (code, *scripts))
+    if scripts:  # Bokeh makes functions of the formatters of axes; only these scripts can
+        allowed += " 'unsafe-eval'"
     css = (HERE / "timeline.css").read_text("utf-8")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY.format(scripts=hashes)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY.format(scripts=allowed)}">\n'
         f'<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">\n'
         f"<title>{name}</title>\n<style>{_style()}{css}{style}</style></head>\n"
         f"<body><h1>{name}</h1>\n{body}\n"

@@ -31,11 +31,13 @@ class StaticModel extends Traits {
     model.extent = BigInt(page.state.extent[1]) - BigInt(page.state.extent[0]);
     const times = restored(columns.gap, columns.dur, page.offset, model.extent >> 53n);
     Object.assign(model, JSON.parse(await unpackText(page.words)), times, {
-      offset: page.offset, grain: page.grain, steps: page.steps, streams: page.streams, columns,
+      places: page.places, offset: page.offset, grain: page.grain, steps: page.steps, streams: page.streams, columns,
       name: columns.name.low, step: columns.step.low, more: columns.count && columns.count.low });
     model.row = new Uint32Array(model.t0.length);
     for (let r = 0; r + 1 < model.offset.length; r++) model.row.fill(r, model.offset[r], model.offset[r + 1]);
     model.readJoined();
+    const { mark } = page.state;
+    if (mark && mark.dur) model.marked = model.find({ row: mark.row, t: mark.start, slack: 0 });
     model.narrow();
     return model;
   }
@@ -146,12 +148,14 @@ class StaticModel extends Traits {
     const near = [before, i].filter((k) => k >= this.offset[m.row] && k < this.offset[m.row + 1] && gap(k) <= slack);
     return near.length ? near.reduce((x, y) => (gap(y) < gap(x) ? y : x)) : -1;
   }
+  laneOf(i) {
+    let lane = 0;
+    for (let left = this.row[i]; left >= this.state.lanes[lane].rows; lane++) left -= this.state.lanes[lane].rows;
+    return lane;
+  }
   describe(i) {
     if (i < 0) return {};
-    const row = this.row[i];
-    let lane = 0;
-    for (let left = row; left >= this.state.lanes[lane].rows; lane++) left -= this.state.lanes[lane].rows;
-    return { text: this.textOf(i), lane: this.state.lanes[lane].label, row, start: String(this.start(i)),
+    return { text: this.textOf(i), lane: this.state.lanes[this.laneOf(i)].label, row: this.row[i], start: String(this.start(i)),
       dur: String(this.dur(i)), ...(this.shown && !this.shown[i] ? { hidden: true } : {}), step: this.stepOf(i) };
   }
 
