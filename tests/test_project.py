@@ -76,6 +76,7 @@ PUBLIC_NAMES = {
     "regions",
     "recoverable",
     "roofline",
+    "save_view",
     "sequences",
     "step_times",
     "steps",

@@ -216,10 +216,11 @@ def report(
         Path, typer.Argument(help="A run folder, a trace file or a folder of ranks.")
     ],
     out: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The .html file to write.")
+        Path | None,
+        typer.Option("-o", "--output", help="FILE.html; .svg or .png: the timeline as a picture."),
     ] = None,
 ) -> None:
-    """Write one offline HTML file: timeline alive, breakdown, steps, kernels, operators."""
+    """Write one offline HTML file, alive: timeline, tables and pictures, linked."""
     from workbench.report import write
 
     typer.echo(write(source, out))

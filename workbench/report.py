@@ -14,14 +14,18 @@ from workbench.views.timeline import Timeline
 def write(source: Path, out: Path | None = None) -> Path:
     """Write the report of a source; a run folder keeps it by default, as report.html.
 
+    A file that ends in .svg or .png gets the timeline as a picture.
+
     Raises
     ------
     UsageError
-        The file does not end in .html.
+        The file ends otherwise.
     InputError
         The source can't be opened, or the file can't be written.
     """
     opened = open_source(source)
+    if out is not None and out.suffix in {".svg", ".png"}:
+        return Timeline(opened).save(out)
     answers = Answers(opened, Choice(), run_roofs.recorded(opened))
     return page.write(
         out or _default(source), answers, Timeline(opened), f"Workbench: {source.resolve().name}"

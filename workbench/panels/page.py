@@ -6,9 +6,7 @@ explorer, linked as there; the figures stay those of the choice that it was writ
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench import units
-from workbench.errors import InputError, UsageError, WorkbenchError
+from workbench.errors import UsageError
 from workbench.panels import text
 from workbench.panels.details import details
 from workbench.panels.panes import BREAKDOWN
@@ -30,7 +28,7 @@ from workbench.views.tables import html_table
 from workbench.views.theme import THEMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from workbench.panels.answers import Answers
     from workbench.panels.parts import Part
@@ -41,8 +39,8 @@ WIDTH = 1_200
 """Pixels that pictures are laid out for; a page draws them as wide as it is."""
 WINDOWS = {"steady": "steps but outliers", "host": "host step ranges", "all": "the whole trace"}
 HOW_TO_SELECT = (
-    "Click an event to see it here and in the tables, or a row to see it on the timeline; Shift and "
-    "drag measures."
+    "Click an event to see it here and in the tables, or a row to see it on the timeline; "
+    "Shift and drag measures."
 )
 NO_SCRIPT = (
     "This page needs JavaScript, which is switched off here; `workbench show` prints every table."
@@ -73,11 +71,7 @@ def write(
     if path.suffix != ".html":
         raise UsageError(f"{path} does not end in .html, the one form of a page.")
     whole = page(answers, timeline, title, shown or Shown())
-    try:
-        path.write_text(whole, encoding="utf-8")
-    except OSError as e:
-        raise InputError(f"{path} can't be written: {e.strerror}.") from None
-    return path
+    return html.written(path, whole.encode("utf-8"))
 
 
 def page(answers: Answers, timeline: Timeline, title: str, shown: Shown) -> str:
@@ -152,9 +146,10 @@ def _told(answers: Answers, title: str) -> Iterator[Part]:
 
 def _tabs(answers: Answers, shown: str) -> str:
     buttons = "".join(
-        f'<button role="tab" data-tab="{escape(title)}" aria-selected="{str(title == shown).lower()}">'
+        f'<button role="tab" data-tab="{escape(title)}" aria-selected="{chosen}">'
         f"{escape(label)}</button>"
         for title, label in zip(TABS, titles(answers), strict=True)
+        for chosen in ["true" if title == shown else "false"]
     )
     return f'<nav class="wb-page-tabs" role="tablist">{buttons}</nav>'
 

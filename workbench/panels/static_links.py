@@ -201,7 +201,9 @@ def longest_of_points(answers: Answers, table: str, count: int) -> list[Mapping[
     for rank, device in frame.select("rank", "device").unique().iter_rows():
         for chosen in select(answers.source, rank=rank, **answers.narrowed | {"device": device}):
             ran = work.labelled(work.owned(chosen, answers.choice.convention))
-            longest = ran.sort("dur_ns", descending=True).unique(["operator", "shapes"], keep="first")
+            longest = ran.sort("dur_ns", descending=True).unique(
+                ["operator", "shapes"], keep="first"
+            )
             parts.append(longest.select(
                 pl.lit(rank, pl.Int32).alias("rank"), pl.lit(device, pl.Int32).alias("device"),
                 "operator", "shapes", pl.col("id").cast(pl.Int64),

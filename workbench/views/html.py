@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench import units
+from workbench.errors import InputError
 from workbench.views import held, packed, replies, theme
+from workbench.views.front_end import FRONT_END, HERE
 from workbench.views.overview import png
-from workbench.views.timeline import FRONT_END, HERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from workbench.views.lanes import Lanes
-    from workbench.views.lod import Index
     from workbench.views.timeline import Timeline
 
 MAX_BYTES = 5_000_000
@@ -85,7 +85,15 @@ def save(
     rest = "\n".join(f"<h2>{html.escape(heading)}</h2>\n{body}" for heading, body in sections)
     around = len(page(title, rest).encode())
     whole = page(title, f"{fragment(timeline, max_bytes - around)}\n{rest}")
-    path.write_text(whole, encoding="utf-8")
+    return written(path, whole.encode("utf-8"))
+
+
+def written(path: Path, content: bytes) -> Path:
+    """Write a file; InputError, where that can't be done."""
+    try:
+        path.write_bytes(content)
+    except OSError as e:
+        raise InputError(f"{path} can't be written: {e.strerror}.") from None
     return path
 
 
@@ -137,7 +145,7 @@ def payload(
     timeline: Timeline,
     room: int = MAX_BYTES,
     *,
-    alone: Index | None = None,
+    alone: Sequence[int] = (),
     extra: Mapping[str, NDArray[Any]] | None = None,
     max_boxes: int = held.MAX_BOXES,
 ) -> dict[str, Any]:
@@ -156,7 +164,8 @@ def payload(
         "words": packed.text(json.dumps(_words(lanes))),
     }
     rest = len(json.dumps(carried)) + 12 * len(lanes.offset)
-    options: dict[str, Any] = {"alone": alone, "extra": extra, "max_boxes": max_boxes}
+    single = np.array(alone, np.int64)
+    options: dict[str, Any] = {"alone": single, "extra": extra, "max_boxes": max_boxes}
     boxes, columns = held.fitted(lanes, room - rest, **options)
     joined = boxes.count > 1
     return carried | {
@@ -165,7 +174,7 @@ def payload(
         "boxes": len(boxes.first),
         "offset": np.searchsorted(boxes.first, lanes.offset).tolist(),
         "columns": columns,
-        "places": np.searchsorted(boxes.first, [] if alone is None else alone).tolist(),
+        "places": np.searchsorted(boxes.first, single).tolist(),
     }
 
 

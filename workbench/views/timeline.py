@@ -17,7 +17,8 @@ import traitlets as t
 
 from workbench import intervals, units
 from workbench.errors import UsageError
-from workbench.views import filters, replies, theme
+from workbench.views import filters, html, picture, replies, theme
+from workbench.views.front_end import FRONT_END, HERE
 from workbench.views.lanes import Lanes, activity_lanes, from_frame
 from workbench.views.lod import NONE
 from workbench.views.overview import overview, png
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
     from workbench.trace.core import Source
 
-HERE = Path(__file__).parent
-SCRIPTS = ("timeline_draw.js", "timeline_search.js", "timeline.js")
-FRONT_END = "\n".join((HERE / f).read_text("utf-8") for f in SCRIPTS)
 MAX_OFFERS = 1_000
 """Choices of a filter that the front end lists; Python takes any."""
 WELL_SEEN = 200
@@ -170,6 +168,20 @@ class Timeline(anywidget.AnyWidget):
             for lane, events, busy, _ in frame.iter_rows()
         ]
         return "\n".join([*lines, self.filtered] if self.filter else lines)
+
+    def save(
+        self, path: str | Path, *, theme: str = "light", width: int = 1_200, title: str = "Timeline"
+    ) -> Path:
+        """Write it as a file: .html is alive, offline; .svg and .png are still pictures.
+
+        A picture shows the window and the events that are drawn, in `theme` (light or dark) and
+        `width` pixels; `title` is that of a page. Raises UsageError on another suffix or theme,
+        InputError where nothing can be written.
+        """
+        path = Path(path).expanduser()
+        if path.suffix == ".html":
+            return html.save(path, self, title)
+        return picture.save_lanes(self.drawn, path, self.window, theme=theme, width=width)
 
     def find(
         self,
