@@ -19,11 +19,12 @@ import polars as pl
 
 from workbench.costs import run_roofs
 from workbench.errors import UsageError, WorkbenchError
-from workbench.panels import code, links, page, text
+from workbench.panels import code, links, text
 from workbench.panels import state as states
 from workbench.panels.answers import Answers, Choice
 from workbench.panels.controls import ALL, GIVEN, NO_CHOICE, Controls
 from workbench.panels.details import SCHEMA, details
+from workbench.panels.outputs import NO_RUN, Outputs
 from workbench.panels.panes import Panes
 from workbench.panels.runs import Offer, offers
 from workbench.panels.table import Style
@@ -35,11 +36,10 @@ if TYPE_CHECKING:
     from workbench.costs.ceilings import Ceilings
     from workbench.panels.launcher import Launcher
 
-NO_RUN = "There is no run to show yet: record one, or open a trace with Explorer(path)."
 Given = str | Path | Trace | Job
 
 
-class Explorer(w.VBox):
+class Explorer(Outputs, w.VBox):
     """Looks at a run folder, a trace file, an opened `Trace` or `Job`, or the runs of `runs_dir`.
 
     Without a source it opens the newest run that is done; with a `launcher`, each run that the
@@ -83,6 +83,11 @@ class Explorer(w.VBox):
     # ---- state ----------------------------------------------------------------------------
 
     @property
+    def name(self) -> str:
+        """What is shown is called."""
+        return "the given trace" if self._shown is None else _name(self._shown)
+
+    @property
     def frames(self) -> Mapping[str, pl.DataFrame]:
         """The frames behind the panes by name; none without a source."""
         return {} if self.answers is None else self.answers
@@ -120,11 +125,15 @@ class Explorer(w.VBox):
         without one. A state with an unknown key, or with what its source does not have, raises
         UsageError (InputError for a source that does not open) and changes nothing.
         """
-        found = states.default() | {"source": self._path}
+        return states.default() | {"source": self._path} | self._chosen
+
+    @property
+    def _chosen(self) -> dict[str, Any]:
+        """All of the state but the source."""
         if self.timeline is None:
-            return found
+            return {}
         choice, timeline = self.choice, self.timeline
-        return found | {
+        return {
             "rank": choice.rank,
             "window": choice.window,
             "step": None if choice.step is None else choice.step[0],
@@ -168,19 +177,6 @@ class Explorer(w.VBox):
         if self.source is None or self.answers is None:
             raise UsageError(f"There is nothing to write code for: {self.error or NO_RUN}")
         return code.cell(self.state, self.source, self.answers, self.panes.in_sight)
-
-    def save(self, path: str | Path) -> Path:
-        """Write what is in sight, and the other tabs, as one HTML file that is alive offline.
-
-        Timeline, tables and pictures stay linked in it; its figures are those of this state.
-        Raises UsageError without a source or for another suffix than .html, InputError where
-        nothing can be written.
-        """
-        if self.answers is None or self.timeline is None:
-            raise UsageError(f"There is nothing to save: {self.error or NO_RUN}")
-        shown = page.Shown(self.panes.tab, self.panes.rows, self.panes.sort)
-        title = f"Workbench: {_name(self._shown)}"
-        return page.write(Path(path).expanduser(), self.answers, self.timeline, title, shown)
 
     def choose(
         self, *, rank: int | None = None, window: str = "steps", step: int | None = None
@@ -378,9 +374,7 @@ def _is_same(path: str, other: str | None) -> bool:
     return other is not None and Path(path).resolve() == Path(other).resolve()
 
 
-def _name(source: Given | None) -> str:
-    if source is None:
-        return "the given trace"
+def _name(source: Given) -> str:
     if isinstance(source, (Trace, Job)):
         return source.ranks[0].meta.path.parent.name or "the given trace"
     return Path(source).name

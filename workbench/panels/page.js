@@ -1,10 +1,10 @@
-// A standalone page of the explorer: tabs, tables and pictures around its timeline, linked as in
-// Jupyter. What a click means was written down by static_links.py; nothing is computed anew.
+// Explorers and pictures of a standalone page: tabs, tables and pictures around a timeline, linked as
+// in Jupyter. What a click means was written down by static_links.py; nothing is computed anew.
 
 class StillFigure extends Traits {     // answers figure.js from the pictures that the page carries
-  constructor(pictures, height, bokeh) { super({ height }); Object.assign(this, { pictures, bokeh }); }
+  constructor(pictures, height) { super({ height }); this.pictures = pictures; }
   async send(m) {
-    if (m.type === "bokehjs") this.tell("msg:custom", { type: "bokehjs" }, [await inflated(this.bokeh)]);
+    if (m.type === "bokehjs") this.tell("msg:custom", { type: "bokehjs" }, [await inflated(carried(document, "bokeh").code)]);
     else if (m.type === "draw") {
       const item = JSON.parse(await unpackText(this.pictures[m.theme]));
       item.doc.roots[0].attributes.width = m.width;
@@ -13,24 +13,27 @@ class StillFigure extends Traits {     // answers figure.js from the pictures th
   }
 }
 
+const carried = (root, kind) => JSON.parse(root.querySelector(`script[type='application/workbench-${kind}']`).textContent);
+
 class Page {
-  constructor(data, links, timeline) {
-    Object.assign(this, { data, links, timeline, tables: {}, quiet: false });
-    this.details = document.querySelector(".wb-page-details");
+  constructor(root, data, links, timeline) {
+    Object.assign(this, { root, data, links, timeline, tables: {}, quiet: false });
+    this.details = root.querySelector(".wb-page-details");
+    this.tabs = [...root.querySelectorAll(".wb-page-tabs button")];
+    this.sections = [...root.querySelectorAll("section[data-tab]")];
     for (const name of Object.keys(data.tables))
       this.tables[name] = new Traits({ html: "", selected: data.rows[name] ?? -1, order: links.sort[name] ?? {} });
     for (const [name, table] of Object.entries(this.tables)) table.on("change:selected", () => this.clicked(name, table.get("selected")));
     timeline.on("change:mark", () => this.marked());
-    for (const tab of document.querySelectorAll(".wb-page-tabs button")) tab.addEventListener("click", () => this.open(tab.dataset.tab));
-    document.querySelector(".wb-page-tabs").addEventListener("keydown", (e) => this.onKey(e));
+    for (const tab of this.tabs) tab.addEventListener("click", () => this.open(tab.dataset.tab));
+    root.querySelector(".wb-page-tabs").addEventListener("keydown", (e) => this.onKey(e));
     addEventListener("beforeprint", () => this.sections.forEach((s) => this.fill(s)));
-    this.fill(document.querySelector(".wb-page"), ":scope > ");
-    this.open(document.querySelector(".wb-page-tabs [aria-selected='true']").dataset.tab);
+    this.fill(root, ":scope > ");
+    this.open(this.tabs.find((tab) => tab.ariaSelected === "true").dataset.tab);
   }
-  get sections() { return [...document.querySelectorAll("section[data-tab]")]; }
 
   open(title) {
-    for (const tab of document.querySelectorAll(".wb-page-tabs button")) {
+    for (const tab of this.tabs) {
       const on = tab.dataset.tab === title;
       tab.setAttribute("aria-selected", String(on));
       tab.tabIndex = on ? 0 : -1;
@@ -41,9 +44,9 @@ class Page {
     }
   }
   onKey(e) {
-    const by = { ArrowLeft: -1, ArrowRight: 1 }[e.key], tabs = [...e.currentTarget.children], at = tabs.indexOf(e.target);
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[e.key], n = this.tabs.length, at = this.tabs.indexOf(e.target);
     if (!by || at < 0) return;
-    const next = tabs[(at + by + tabs.length) % tabs.length];
+    const next = this.tabs[(at + by + n) % n];
     next.focus();
     this.open(next.dataset.tab);
   }
@@ -57,7 +60,7 @@ class Page {
     table.set("html", await unpackText(this.data.tables[el.dataset.table]));
   }
   showFigure(el) {
-    const { figure: name, height } = el.dataset, figure = new StillFigure(this.data.pictures[name], Number(height), this.data.bokeh);
+    const { figure: name, height } = el.dataset, figure = new StillFigure(this.data.pictures[name], Number(height));
     figure.on("pick", (row) => this.tables[name]?.set("selected", row));
     figureWidget.render({ model: figure, el });
   }
@@ -72,7 +75,7 @@ class Page {
     if (number >= 0) this.timeline.mark(this.timeline.places[number]);
     else if (name === "idle") this.timeline.mark(-1);
     this.by = null;
-    document.querySelector(".wb-timeline")?.scrollIntoView({ block: "nearest" });
+    this.root.querySelector(".wb-timeline")?.scrollIntoView({ block: "nearest" });
   }
   marked() {
     const i = this.timeline.marked, key = i < 0 ? "" : `${this.timeline.laneOf(i)} ${this.timeline.name[i]}`;
@@ -106,6 +109,11 @@ const follow = () => { document.body.dataset.jpThemeLight = String(!dark.matches
 dark.addEventListener("change", follow);
 follow();
 await showTimelines();
-const panes = JSON.parse(document.querySelector("script[type='application/workbench-panes']").textContent);
-const pageLinks = JSON.parse(await unpackText(panes.links));
-document.querySelector(".wb-page").page = new Page(panes, pageLinks, document.querySelector(".wb-page-timeline > div").model);
+for (const root of document.querySelectorAll(".wb-page")) {
+  const data = carried(root, "panes"), links = JSON.parse(await unpackText(data.links));
+  root.page = new Page(root, data, links, root.querySelector(".wb-page-timeline > div").model);
+}
+for (const el of document.querySelectorAll(".wb-page-picture")) {
+  const { looks, height } = carried(el, "picture");
+  figureWidget.render({ model: new StillFigure(looks, height), el });
+}

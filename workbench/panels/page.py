@@ -28,7 +28,7 @@ from workbench.views.tables import html_table
 from workbench.views.theme import THEMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from workbench.panels.answers import Answers
     from workbench.panels.parts import Part
@@ -75,7 +75,36 @@ def write(
 
 
 def page(answers: Answers, timeline: Timeline, title: str, shown: Shown) -> str:
-    """Return the whole page; the timeline gets the room that all else leaves."""
+    """Return the whole page, of at most `html.MAX_BYTES`."""
+    room = html.MAX_BYTES - len(around(title, "").encode())
+    return around(title, explorer(answers, timeline, shown, room))
+
+
+def around(title: str, content: str, *, style: str = "", heading: bool = True) -> str:
+    """Return a page in which explorers, timelines and pictures are alive."""
+    has_pictures = "data-figure=" in content or "wb-page-picture" in content or not content
+    bokeh = figure.bokehjs().decode("utf-8") if has_pictures else ""
+    carried = html.data_element("bokeh", {"code": packed.text(bokeh)})
+    said = text.caption(
+        f"Written by workbench {__version__}; works offline, asks nothing of others."
+    )
+    body = f"{content}{carried}<div class='wb-panel'>{said}</div>"
+    options: dict[str, Any] = {"scripts": [bokeh] if has_pictures else [], "heading": heading}
+    return html.page(title, body, code=CODE, style=STYLE + style, **options)
+
+
+def picture(plot: Callable[[str, int], Any], height: int) -> str:
+    """Return the HTML of a picture for the content of `around`: `plot(theme, width)`."""
+    looks = {look: packed.text(json.dumps(figure.item(plot(look, WIDTH)))) for look in THEMES}
+    carried = html.data_element("picture", {"looks": looks, "height": height})
+    return f'<div class="wb-page-picture">{carried}</div>'
+
+
+def explorer(answers: Answers, timeline: Timeline, shown: Shown, room: int) -> str:
+    """Return the HTML of an explorer for the content of `around`, of about `room` bytes.
+
+    The timeline gets what all else leaves.
+    """
     links = Links(answers, timeline.data)
     targets = links.targets()
     selected = timeline.selected
@@ -85,16 +114,14 @@ def page(answers: Answers, timeline: Timeline, title: str, shown: Shown) -> str:
     linked = {"targets": targets, "belongs": links.belongs(), "operators": operators,
               "sort": shown.sort}  # fmt: skip
     panes = data(answers) | {"links": packed.text(json.dumps(linked)), "rows": dict(shown.rows)}
-    around = body(answers, timeline, shown, html.data_element("panes", panes), "")
-    options = {"style": STYLE, "code": CODE, "scripts": [figure.bokehjs().decode("utf-8")]}
-    room = html.MAX_BYTES - len(html.page(title, around, **options).encode())
-    drawn = html.fragment(timeline, room, alone=alone, extra={"op": links.operators()})
-    whole = body(answers, timeline, shown, html.data_element("panes", panes), drawn)
-    return html.page(title, whole, **options)
+    carried = html.data_element("panes", panes)
+    rest = len(body(answers, timeline, shown, carried, "").encode())
+    drawn = html.fragment(timeline, room - rest, alone=alone, extra={"op": links.operators()})
+    return body(answers, timeline, shown, carried, drawn)
 
 
 def body(answers: Answers, timeline: Timeline, shown: Shown, carried: str, drawn: str) -> str:
-    """Return what stands below the title, from the top."""
+    """Return the parts of an explorer from the top."""
     found = details(answers.source, timeline.selected)
     selected = text.caption(HOW_TO_SELECT) if found.is_empty() else text.details(found)
     parts = [
@@ -109,7 +136,6 @@ def body(answers: Answers, timeline: Timeline, shown: Shown, carried: str, drawn
         _tabs(answers, shown.tab),
         *(_section(answers, title, is_open=title == shown.tab) for title in TABS),
         carried,
-        text.caption(f"Written by workbench {__version__}; works offline, asks nothing of others."),
     ]
     return f'<div class="wb-panel wb-page">{"".join(parts)}</div>'
 
@@ -127,8 +153,7 @@ def data(answers: Answers) -> dict[str, Any]:
         for p in parts
         if isinstance(p, Picture) and answers[p.frame].height
     }
-    bokeh = packed.text(figure.bokehjs().decode("utf-8"))
-    return {"tables": tables, "pictures": pictures, "bokeh": bokeh}
+    return {"tables": tables, "pictures": pictures}
 
 
 def _item(part: Picture, frame: pl.DataFrame, look: str) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass, field
 from html import escape
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
-SIZE = 11
-"""Pixels of the font."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SIZE, LINE = 11, 16
+"""Pixels of the font, and from a line to the next."""
 
 
 class Box(NamedTuple):
@@ -41,6 +44,14 @@ class Drawing:
     background: str
     boxes: list[Box] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
+
+    def below(self, lines: Sequence[str], fill: str) -> Drawing:
+        """Return the same below some lines of text."""
+        down = LINE * len(lines) + LINE // 2 if lines else 0
+        said = [Label(4, LINE * (k + 0.6), line, fill) for k, line in enumerate(lines)]
+        boxes = [b._replace(y=b.y + down) for b in self.boxes]
+        labels = [label._replace(y=label.y + down) for label in self.labels]
+        return Drawing(self.width, self.height + down, self.background, boxes, said + labels)
 
     def svg(self) -> str:
         """Return it as an SVG document."""

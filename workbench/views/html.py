@@ -98,8 +98,11 @@ def written(path: Path, content: bytes) -> Path:
 
 
 def page(title: str, body: str, *, code: str = CODE + "await showTimelines();", style: str = "",
-         scripts: Sequence[str] = ()) -> str:  # fmt: skip
-    """Return a whole page; `scripts` are those that `code` itself may add to it."""
+         scripts: Sequence[str] = (), heading: bool = True) -> str:  # fmt: skip
+    """Return a whole page; `scripts` are those that `code` itself may add to it.
+
+    Without `heading` the title stands in the tab of the browser alone.
+    """
     name = html.escape(title)
     allowed = " ".join(f"'sha256-{_sha256(script)}'" for script in (code, *scripts))
     if scripts:  # Bokeh makes functions of the formatters of axes; only these scripts can
@@ -110,7 +113,7 @@ def page(title: str, body: str, *, code: str = CODE + "await showTimelines();", 
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY.format(scripts=allowed)}">\n'
         f'<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">\n'
         f"<title>{name}</title>\n<style>{_style()}{css}{style}</style></head>\n"
-        f"<body><h1>{name}</h1>\n{body}\n"
+        f"<body>{f'<h1>{name}</h1>' if heading else ''}\n{body}\n"
         f"<script type='module'>{code}</script>\n</body></html>\n"
     )
 

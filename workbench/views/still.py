@@ -43,23 +43,29 @@ def draw(
     *,
     width: int = 1_200,
     theme: Theme = LIGHT,
+    max_rows: int = MAX_ROWS,
 ) -> Drawing:
     """Draw a stretch of the source's time, in ns; without one, the whole.
 
     Up to `MAX_RECTS` events are boxes with their names; more are the busy share of each pixel, in
     the colour of what takes most of it.
     """
-    return _Painter(lanes, window, width, theme).paint()
+    return _Painter(lanes, window, width, theme, max_rows).paint()
 
 
 class _Painter:
     def __init__(
-        self, lanes: Lanes, window: tuple[int, int] | None, width: int, theme: Theme
+        self,
+        lanes: Lanes,
+        window: tuple[int, int] | None,
+        width: int,
+        theme: Theme,
+        max_rows: int,
     ) -> None:
         self.lanes, self.theme = lanes, theme
         start = lanes.origin_ns
         self.start, self.end = window or (start, start + lanes.engine.span_ns)
-        self.rows = min(lanes.engine.rows, MAX_ROWS)
+        self.rows = min(lanes.engine.rows, max_rows)
         names = [lane.label for lane in lanes.lanes]
         widest = max((len(name) for name in names), default=0) * CHARACTER + 18
         self.gutter = min(widest, MAX_GUTTER, width * 0.3)

@@ -7,7 +7,6 @@ holds what other panes may watch or set: `window`, `selection`, `selected`, `ann
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -15,13 +14,14 @@ import numpy as np
 import polars as pl
 import traitlets as t
 
-from workbench import intervals, units
+from workbench import intervals
 from workbench.errors import UsageError
-from workbench.views import filters, html, picture, replies, theme
+from workbench.views import filters, origin, replies, theme
 from workbench.views.front_end import FRONT_END, HERE
 from workbench.views.lanes import Lanes, activity_lanes, from_frame
 from workbench.views.lod import NONE
-from workbench.views.overview import overview, png
+from workbench.views.outputs import Outputs
+from workbench.views.overview import overview
 from workbench.views.search import MAX_FOUND, Found, find, hits
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ MAX_OFFERS = 1_000
 """Choices of a filter that the front end lists; Python takes any."""
 WELL_SEEN = 200
 """A match is looked at closer when it takes less than one part in this many of the window."""
-EMPTY_TEXT = "Nothing to draw: the source has no events."
 
 
 def _to_text(value: Sequence[int], _: object) -> list[str]:
@@ -59,7 +58,7 @@ def _times(*default: int) -> t.List:
     return trait.tag(sync=True, to_json=_to_text, from_json=_from_text)
 
 
-class Timeline(anywidget.AnyWidget):
+class Timeline(Outputs, anywidget.AnyWidget):
     """A zoomable timeline of a `Trace`, a `Job`, `Lanes`, or a frame of events.
 
     Watch or set, all times in ns of the source: `window` and `selection` ([start, end], the latter
@@ -110,6 +109,7 @@ class Timeline(anywidget.AnyWidget):
         **traits: Any,
     ) -> None:
         self.data = self.drawn = _lanes_of(source, by)
+        self.origin = origin.origin(source)
         self.found: Found | None = None
         self._offered = filters.offered(self.data)
         end = self.data.origin_ns + self.data.engine.span_ns
@@ -136,11 +136,6 @@ class Timeline(anywidget.AnyWidget):
         tables = dict.fromkeys(lane.table for lane in self.data.lanes)
         return f"Timeline({', '.join(tables)})"
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        out = super()._repr_mimebundle_(**kwargs)
-        data, meta = out if isinstance(out, tuple) else (out or {}, {})
-        return data | {"image/png": png(self.data)}, meta
-
     def table(self, top: int | None = None, window: tuple[int, int] | None = None) -> pl.DataFrame:
         """Break a stretch of time down by lane: the selection, else what is visible.
 
@@ -154,34 +149,6 @@ class Timeline(anywidget.AnyWidget):
         share = pl.col("busy_ns") / (b - a) if b > a else pl.lit(None, pl.Float64)
         frame = frame.with_columns(share.alias("share"))
         return frame if top is None else frame.sort("busy_ns", descending=True).head(top)
-
-    def text(self, top: int | None = None) -> str:
-        """Return `table` as aligned text with units."""
-        a, b = self.selection or self.window
-        frame = self.table(top)
-        if not frame.height:
-            return EMPTY_TEXT
-        wide = max(map(len, frame["lane"]))
-        lines = [f"{'lane':{wide}}  {'events':>9}  {'busy':>10}  {'share':>7}"]
-        lines += [
-            f"{lane:{wide}}  {events:9,}  {units.duration(busy):>10}  {units.share(busy, b - a):>7}"
-            for lane, events, busy, _ in frame.iter_rows()
-        ]
-        return "\n".join([*lines, self.filtered] if self.filter else lines)
-
-    def save(
-        self, path: str | Path, *, theme: str = "light", width: int = 1_200, title: str = "Timeline"
-    ) -> Path:
-        """Write it as a file: .html is alive, offline; .svg and .png are still pictures.
-
-        A picture shows the window and the events that are drawn, in `theme` (light or dark) and
-        `width` pixels; `title` is that of a page. Raises UsageError on another suffix or theme,
-        InputError where nothing can be written.
-        """
-        path = Path(path).expanduser()
-        if path.suffix == ".html":
-            return html.save(path, self, title)
-        return picture.save_lanes(self.drawn, path, self.window, theme=theme, width=width)
 
     def find(
         self,
