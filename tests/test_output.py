@@ -126,7 +126,9 @@ def test_parquet_holds_the_frame_with_meta_and_problems(tmp_path, capsys):
     assert [entry.name for entry in tmp_path.iterdir()] == ["t.parquet"]
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t", "missing/t.parquet"])
+@pytest.mark.parametrize(
+    "name", ["t.txt", "t", "missing/t.parquet", "missing/t.csv", "missing/t.xlsx"]
+)
 def test_a_file_that_cannot_be_written_is_one_sentence(tmp_path, name):
     with pytest.raises(UsageError):
         output.emit(FRAME, meta={}, out=tmp_path / name)

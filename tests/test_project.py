@@ -77,6 +77,7 @@ PUBLIC_NAMES = {
     "regions",
     "recoverable",
     "roofline",
+    "save_view",
     "sequences",
     "step_times",
     "steps",

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from workbench.panels.launcher import Launcher
     from workbench.trace.core import Job, Trace
     from workbench.trace.open import open_source as open  # noqa: A004 - wb.open is its name
+    from workbench.views.saving import save_view
     from workbench.views.timeline import Timeline
 
 _HOME = {
@@ -107,6 +108,7 @@ _HOME = {
     "regions": "workbench.analysis.regions",
     "recoverable": "workbench.analysis.recoverable",
     "roofline": "workbench.analysis.roofline",
+    "save_view": "workbench.views.saving",
     "sequences": "workbench.analysis.sequences",
     "step_times": "workbench.analysis.step_times",
     "steps": "workbench.analysis.steps",
@@ -166,6 +168,7 @@ __all__ = [
     "recoverable",
     "regions",
     "roofline",
+    "save_view",
     "sequences",
     "step_times",
     "steps",

@@ -160,11 +160,16 @@ def compare(
 @app.command()
 def export(
     source: Annotated[
-        Path, typer.Argument(help="A run folder, a trace file or a folder of ranks.")
+        Path,
+        typer.Argument(help="A run folder, a trace file or a folder of ranks; or a notebook."),
     ],
     out: Annotated[
         Path,
-        typer.Option("-o", "--output", help="FILE.json[.gz] for Perfetto, or a folder of Parquet."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="FILE.json[.gz] for Perfetto, or a folder of Parquet; of a notebook FILE.html.",
+        ),
     ],
     form: Annotated[
         str | None, typer.Option("--format", help="chrome or parquet, whatever the name says.")
@@ -176,8 +181,19 @@ def export(
     ] = None,
     *,
     force: Force = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Run the notebook first, in its folder.")
+    ] = False,
+    code: Annotated[bool, typer.Option(help="Keep the notebook's code.")] = True,
 ) -> None:
-    """Write a recording for Perfetto (Chrome JSON) or as Parquet; several ranks make a folder."""
+    """Write a recording for Perfetto or as Parquet, or a notebook as HTML with its views alive."""
+    if source.suffix == ".ipynb":
+        _export_notebook(
+            source, out, {"format": form, "rank": rank, "range": between}, execute, code
+        )
+        return
+    if execute or not code:
+        raise UsageError(f"--execute and --no-code are for notebooks; {source} is none.")
     from workbench.trace.write import cut
     from workbench.trace.write.export import export as write
 
@@ -187,6 +203,20 @@ def export(
         stretch = cut.milliseconds(between)
         chosen = lambda trace: cut.between(trace, *stretch)  # noqa: E731 - as in trim
     typer.echo(write(opened, out, form=form, cut=chosen, force=force))
+
+
+def _export_notebook(
+    source: Path, out: Path, of_recordings: dict[str, object], execute: bool, code: bool
+) -> None:
+    from workbench.notebook import export as write
+
+    given = [f"--{name}" for name, value in of_recordings.items() if value is not None]
+    if given:
+        raise UsageError(f"{' and '.join(given)}: for recordings; {source} is a notebook.")
+    done = write(source, out, code=code, execute=execute)
+    typer.echo(done.path)
+    if said := done.said():
+        typer.echo(said, err=True)
 
 
 @app.command()
@@ -217,10 +247,11 @@ def report(
         Path, typer.Argument(help="A run folder, a trace file or a folder of ranks.")
     ],
     out: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The .html file to write.")
+        Path | None,
+        typer.Option("-o", "--output", help="FILE.html; .svg or .png: the timeline as a picture."),
     ] = None,
 ) -> None:
-    """Write one offline HTML file: timeline alive, breakdown, steps, kernels, operators."""
+    """Write one offline HTML file, alive: timeline, tables and pictures, linked."""
     from workbench.report import write
 
     typer.echo(write(source, out))

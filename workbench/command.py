@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 OutFile = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Write to this .parquet file instead.")
+    Path | None,
+    typer.Option("-o", "--output", help="Write to FILE.parquet, .csv or .xlsx instead."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace what was exported before.")]
 RunsDir = Annotated[Path, typer.Option("--runs-dir", help="The folder that holds run folders.")]

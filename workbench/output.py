@@ -1,11 +1,10 @@
-"""One way to print a table: aligned text, one JSON object, CSV, or a Parquet file.
+"""One way to print a table: aligned text, one JSON object, CSV, or a file of it.
 
 Standard output holds the table alone; what is said about it goes to standard error.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import math
 import os
@@ -17,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import polars as pl
 
-from workbench import units
+from workbench import tablefile, units
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from rich.console import Console
 
@@ -50,19 +49,19 @@ def emit(
     out: Path | None = None,
     title: str | None = None,
 ) -> None:
-    """Print a table, or write it to a Parquet file; UsageError for two forms at once.
+    """Print a table, or write it to a file (`tablefile.write`); UsageError for two forms at once.
 
     JSON is one object with `rows`, `meta` and `problems`; integers are exact, unknown is null.
     """
     if json + csv + (out is not None) > 1:
         raise UsageError("--json, --csv and -o exclude each other; give one of them.")
     if out is not None:
-        _write_parquet(frame, out, meta, problems)
+        tablefile.write(frame, out, meta, problems)
         print(f"{frame.height} rows in {out}", file=sys.stderr)  # noqa: T201
     elif json:
         sys.stdout.write(as_json(frame, meta, problems) + "\n")
     elif csv:
-        sys.stdout.write(_flat(frame).write_csv())
+        sys.stdout.write(tablefile.flat(frame).write_csv())
     else:
         _print_text(frame, title)
     if not json:
@@ -76,7 +75,7 @@ def as_json(
     """Return one JSON object with `rows`, `meta` and `problems`."""
     rows = [] if problems is None else problems.to_dicts()
     whole = {"rows": frame.to_dicts(), "meta": dict(meta), "problems": rows}
-    return json.dumps(_plain(whole), ensure_ascii=False, allow_nan=False)
+    return json.dumps(tablefile.plain(whole), ensure_ascii=False, allow_nan=False)
 
 
 def text_table(
@@ -116,7 +115,7 @@ def cell(name: str, value: Any) -> str:
     if isinstance(value, int | float):
         return _number(name, value)
     if isinstance(value, list | dict):
-        value = json.dumps(_plain(value), ensure_ascii=False)
+        value = json.dumps(tablefile.plain(value), ensure_ascii=False)
     text = str(value)
     # Names come from foreign files; an escape sequence in one must not reach the terminal.
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -230,49 +229,3 @@ def _print_notes(meta: Mapping[str, Any], problems: pl.DataFrame | None) -> None
         )
         example = textwrap.shorten(str(example), _EXAMPLE, placeholder=" …")
         sys.stderr.write(f"problem {code} ({row.get('count')}): {effect}; first: {example}\n")
-
-
-def _write_parquet(
-    frame: pl.DataFrame, out: Path, meta: Mapping[str, Any], problems: pl.DataFrame | None
-) -> None:
-    if out.suffix != ".parquet":
-        raise UsageError(f"{out} does not end in .parquet, the one form that -o writes.")
-    rows = [] if problems is None else problems.to_dicts()
-    about = {"meta": json.dumps(_plain(dict(meta))), "problems": json.dumps(_plain(rows))}
-    part = out.with_name(f".{out.name}.part")
-    try:
-        frame.write_parquet(part, metadata=about)
-        part.replace(out)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        reason = error.strerror or error
-        raise UsageError(f"{out} cannot be written: {reason}.") from None
-
-
-def _flat(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the frame with nested columns as JSON text, which CSV can hold."""
-    flat = {
-        name: [None if v is None else json.dumps(_plain(v)) for v in frame[name].to_list()]
-        for name, dtype in frame.schema.items()
-        if dtype.is_nested()
-    }
-    return frame.with_columns(pl.Series(n, v, dtype=pl.String()) for n, v in flat.items())
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold; NaN and infinity are unknown, so null."""
-    convert: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
-        ((bool, int, str), lambda v: v),
-        (float, lambda v: v if math.isfinite(v) else None),
-        (dict, lambda v: {str(k): _plain(x) for k, x in v.items()}),
-        ((list, tuple, set, frozenset), lambda v: [_plain(x) for x in v]),
-        ((dt.datetime, dt.date, dt.time), lambda v: v.isoformat()),
-    )
-    if value is None:
-        return None
-    for kinds, function in convert:
-        if isinstance(value, kinds):
-            return function(value)
-    if hasattr(value, "items"):
-        return {str(k): _plain(x) for k, x in value.items()}
-    return str(value)

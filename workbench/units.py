@@ -25,6 +25,14 @@ def duration(ns: float | None) -> str:
     return f"{ns:.4g} ns"
 
 
+def exact(ns: int) -> str:
+    """Write a time in ns with all its digits, in the largest unit that it reaches."""
+    scale, unit = next(((s, u) for s, u in _TIME_UNITS if abs(ns) >= s), (1, "ns"))
+    whole, rest = divmod(abs(ns), scale)
+    digits = str(rest).rjust(len(str(scale)) - 1, "0").rstrip("0") if scale > 1 else ""
+    return f"{'-' if ns < 0 else ''}{whole}{'.' if digits else ''}{digits} {unit}"
+
+
 def decimal(value: float | None, unit: str) -> str:
     """Write a quantity with a decimal prefix, as in '12.5 GB' or '1.21 TFLOP/s'; null is '-'."""
     if value is None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import re
 
-import numpy as np
 import pytest
+from views import unpacked
 from views.generated import many_lanes, training_run
 from views.traces import kernel, three_events, trace
 
@@ -16,27 +14,25 @@ from workbench.views import html
 from workbench.views.timeline import Timeline
 
 NASTY = "</script><script>alert(1)</script><!--"
-DTYPE = {"i8": "<i8", "u4": "<u4", "i4": "<i4", "u1": "u1"}
 
 
 def carried(page):
     text = re.search(r"application/workbench-timeline'>(.*?)</script>", page, re.DOTALL)[1]
     data = json.loads(text)
-    arrays = {
-        name: np.frombuffer(gzip.decompress(base64.b64decode(packed)), DTYPE[kind])
-        for name, (kind, packed) in data["arrays"].items()
-    }
-    return data, arrays
+    columns = {name: unpacked.numbers(column) for name, column in data["columns"].items()}
+    return data | json.loads(unpacked.text(data["words"])), columns
 
 
 def test_the_page_carries_every_event(tmp_path):
     path = html.save(tmp_path / "t.html", Timeline(three_events()), "Three")
-    data, arrays = carried(path.read_text("utf-8"))
-    assert arrays["start"].tolist() == [0, 50, 20]
-    assert arrays["dur"].tolist() == [40, 10, 50]
-    assert arrays["offset"].tolist() == [0, 2, 3]
-    assert [data["texts"][k] for k in arrays["name"]] == ["gemm", "relu", "all_reduce"]
-    assert data["complete"]
+    data, columns = carried(path.read_text("utf-8"))
+    # stream 7: 0-40 and 50-60 after the first event, so gaps of 0 and 10; stream 20: 20-70
+    assert columns["gap"].tolist() == [0, 10, 20]
+    assert columns["dur"].tolist() == [40, 10, 50]
+    assert data["offset"] == [0, 2, 3]
+    assert [data["texts"][k] for k in columns["name"]] == ["gemm", "relu", "all_reduce"]
+    assert [data["steps"][k] for k in columns["step"]] == [3, 4, 3]
+    assert data["grain"] == 0
     assert data["state"]["extent"] == ["100", "170"]
 
 
@@ -51,22 +47,21 @@ def test_names_headings_and_title_cannot_break_out(tmp_path):
     assert data["texts"] == [NASTY]
 
 
-def test_beyond_the_limit_the_longest_are_kept_and_the_page_says_so(tmp_path):
-    timeline = Timeline(many_lanes(4_000, lanes=4))
-    page = html.save(tmp_path / "t.html", timeline, "Large", max_events=100).read_text()
-    assert "the longest 100 of 4,000 events" in page
-    data, arrays = carried(page)
-    assert not data["complete"]
-    shortest_kept = arrays["dur"].min()
-    assert (timeline.data.dur > shortest_kept).sum() < 100
-    assert len(arrays["busy1200"]) == 4 * 1200
+def test_a_page_keeps_to_its_size_and_says_what_it_joins(tmp_path):
+    timeline = Timeline(many_lanes(200_000, lanes=4))
+    small = html.save(tmp_path / "t.html", timeline, "Large", max_bytes=800_000)
+    assert 700_000 < small.stat().st_size <= 800_000
+    data, columns = carried(small.read_text())
+    alone = (columns["count"] == 0).sum()
+    assert data["alone"] == alone < 200_000
+    assert f"This page holds {alone:,} of 200,000 events one by one" in small.read_text()
 
 
-def test_rows_times_pixels_are_limited(tmp_path, monkeypatch):
-    monkeypatch.setattr(html, "MAX_CELLS", 50_000)
-    timeline = Timeline(many_lanes(4_000, lanes=4))
-    data, _ = carried(html.fragment(timeline, max_events=100))
-    assert data["levels"] == [1200, 9600]
+def test_other_parts_leave_less_room_for_the_timeline(tmp_path):
+    timeline = Timeline(many_lanes(200_000, lanes=4))
+    path = tmp_path / "t.html"
+    rest = [("Rest", "x" * 200_000)]
+    assert html.save(path, timeline, "Large", rest, max_bytes=900_000).stat().st_size <= 900_000
 
 
 def test_the_same_trace_gives_the_same_page():
@@ -78,6 +73,8 @@ def test_the_same_trace_gives_the_same_page():
 def test_the_page_forbids_and_names_no_other_place(tmp_path):
     page = html.save(tmp_path / "t.html", Timeline(three_events()), "Three").read_text()
     assert "default-src 'none'" in page
+    assert "unsafe-eval" not in page
+    assert "script-src 'sha256-" in page
     assert not re.findall(r"""(?:src|href)=["'](?!data:)""", page)
     assert not re.findall(r"https?://", page)
 

@@ -7,13 +7,16 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 from browser.labdrive import Browser, Lab, write_notebook
 from PIL import Image
-from views.generated import many_lanes, training_run
+from views.generated import frame_of, many_lanes, training_run
 from views.traces import kernel, trace
 
-from workbench.views import html
+from workbench.views import html, replies
+from workbench.views.lod import Window
 from workbench.views.timeline import FRONT_END, HERE, Timeline
 
 pytestmark = pytest.mark.browser
@@ -248,22 +251,58 @@ def test_a_standalone_page_is_alive(browser, tmp_path):
         assert t.get("t.root.dataset.theme") == "dark"
 
 
-def test_a_standalone_page_of_the_longest_events(browser, tmp_path):
+def test_a_standalone_page_that_joins_short_events(browser, tmp_path):
     timeline = Timeline(many_lanes(300_000, lanes=60))
-    path = html.save(tmp_path / "large.html", timeline, "Large", max_events=20_000)
+    path = html.save(tmp_path / "large.html", timeline, "Large", max_bytes=900_000)
     with browser.page(width=1280) as tab:
         tab.goto_file(path)
         t = Driver(tab.page)
-        assert "longest 20,000 of 300,000" in tab.page.locator(".note").inner_text()
+        assert "of 300,000 events one by one" in tab.page.locator(".note").inner_text()
         # sixty lanes scroll: the wheel over their names moves them
         tab.page.mouse.move(t.place(0, 3)[0] - 40, t.place(0, 3)[1])
         tab.page.mouse.wheel(0, 300)
         t.settle()
         assert t.get("t.top") == 300
+        # a pixel's busy share is exact, but for the box at either edge, which counts as even
+        busy = np.array(t.get("[...t.got.busy.slice(0, t.got.width)]"))
+        a, b, first = t.get("[t.got.a, t.got.b, t.got.first]")
+        window = Window(0, a, b, first, first + 1)
+        exact = replies.shade(timeline.data.engine.bins(window, len(busy)), window)[0].astype(int)
+        edges = 255 * 2 * 2 * t.get("t.model.grain") / ((b - a) / len(busy))
+        assert np.abs(exact - busy).max() <= edges
+        assert abs(int((exact - busy).sum())) <= len(busy) / 2
         t.wheel(0.5, 20, -300, times=14)
         assert t.get("t.got.kind") == "rects"
         a, b = t.window()
         assert b - a > 9.99
+
+
+def test_a_box_of_several_events_is_hatched_and_says_what_it_holds(browser, tmp_path):
+    # two of 4 and 3 ns with 2 ns between, then a long one; in a page that holds two boxes
+    lanes = frame_of(
+        np.zeros(3, np.int64),
+        np.array([0, 6, 30]),
+        np.array([4, 3, 40]),
+        pl.Series(["a", "b", "c"]),
+    )
+    timeline = Timeline(lanes)
+    body = html.fragment(timeline, max_boxes=2)
+    assert "This page holds 1 of 3 events one by one" in body
+    path = tmp_path / "page.html"
+    path.write_text(html.page("Joined", body))
+    with browser.page(width=800) as tab:
+        tab.goto_file(path)
+        t = Driver(tab.page)
+        tab.page.mouse.move(*t.place(4.5 / 70, 0))
+        tab.page.mouse.move(*t.place(5 / 70, 0))
+        t.settle()
+        title, times, _ = t.tip()[0].splitlines()
+        assert title == "2 events, longest a; busy for 7 ns"
+        assert times == "9 ns at 0 ns"
+        assert t.get("t.shown") == 3
+        tab.page.locator(".wb-timeline-bar input").fill("b")
+        tab.page.locator(".wb-timeline-count", has_text="1 more inside hatched boxes").wait_for()
+        tab.shot(tmp_path / "joined.png")
 
 
 def test_a_name_that_is_markup_stays_text(browser, tmp_path):

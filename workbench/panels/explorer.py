@@ -25,6 +25,7 @@ from workbench.panels.answers import Answers, Choice
 from workbench.panels.controls import ALL, GIVEN, NO_CHOICE, Controls
 from workbench.panels.details import SCHEMA, details
 from workbench.panels.notes import NoteForm, on_event
+from workbench.panels.outputs import NO_RUN, Outputs
 from workbench.panels.panes import Panes
 from workbench.panels.runs import Offer, offers
 from workbench.panels.table import Style
@@ -36,11 +37,10 @@ if TYPE_CHECKING:
     from workbench.costs.ceilings import Ceilings
     from workbench.panels.launcher import Launcher
 
-NO_RUN = "There is no run to show yet: record one, or open a trace with Explorer(path)."
 Given = str | Path | Trace | Job
 
 
-class Explorer(w.VBox):
+class Explorer(Outputs, w.VBox):
     """Looks at a run folder, a trace file, an opened `Trace` or `Job`, or the runs of `runs_dir`.
 
     Without a source it opens the newest run that is done; with a `launcher`, each run that the
@@ -84,6 +84,11 @@ class Explorer(w.VBox):
     # ---- state ----------------------------------------------------------------------------
 
     @property
+    def name(self) -> str:
+        """What is shown is called."""
+        return "the given trace" if self._shown is None else _name(self._shown)
+
+    @property
     def frames(self) -> Mapping[str, pl.DataFrame]:
         """The frames behind the panes by name; none without a source."""
         return {} if self.answers is None else self.answers
@@ -122,11 +127,15 @@ class Explorer(w.VBox):
         without one. A state with an unknown key, or with what its source does not have, raises
         UsageError (InputError for a source that does not open) and changes nothing.
         """
-        found = states.default() | {"source": self._path}
+        return states.default() | {"source": self._path} | self._chosen
+
+    @property
+    def _chosen(self) -> dict[str, Any]:
+        """All of the state but the source."""
         if self.timeline is None:
-            return found
+            return {}
         choice, timeline = self.choice, self.timeline
-        return found | {
+        return {
             "rank": choice.rank,
             "window": choice.window,
             "step": None if choice.step is None else choice.step[0],

@@ -39,6 +39,7 @@ PHASES = {
 """What each phase of a run is called, and from where to where the progress bar goes in it."""
 ENDED = ("done", "failed", "cancelled")
 LOG_LINES = 40
+WITHOUT_KERNEL = "A form that records a run; run the notebook to use it."
 _RUN_FIELDS = ("ranks", "steps", "warmup", "untraced", "shapes", "memory", "stacks")
 _HELP = {
     "ranks": "processes on this machine, one a GPU, or sharing the CPU",
@@ -75,6 +76,12 @@ class Launcher(w.VBox):
         super().__init__()
         self.add_class("wb-panel")
         self.children = self._layout()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """Say what it is for where it is read without its widgets."""
+        found = super()._repr_mimebundle_(**kwargs)
+        data, meta = found if isinstance(found, tuple) else (found or {}, {})
+        return data | {"text/plain": f"{self!r}\n{WITHOUT_KERNEL}"}, meta
 
     def __repr__(self) -> str:
         """Say what it is and nothing that changes between runs (notebook checks compare it)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
@@ -14,7 +13,7 @@ from workbench.panels.notes import marked
 from workbench.panels.parts import Dials, Picture, Rows
 from workbench.panels.questions import REGROUPED
 from workbench.panels.table import NO_ROW, Table
-from workbench.panels.tabs import COUNTED, TABS
+from workbench.panels.tabs import TABS, titles
 from workbench.views.figure import Figure
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class Panes:
         self.answers, self._stale = answers, set(TABS)
         self._marks = dict.fromkeys(self.tables, NO_ROW)
         self.breakdown.redraw()
-        self.tabs.titles = tuple(_titles(answers))
+        self.tabs.titles = tuple(titles(answers))
         self._fill()
 
     def regroup(self, answers: Answers) -> None:
@@ -188,20 +187,10 @@ class Panes:
     def _figure_of(self, part: Picture) -> Figure:
         def draw(theme: str, width: int) -> Any:
             assert self.answers is not None
-            # HoloViews takes most of a second to import, so it waits until a picture is asked for
-            module, _, function = part.view.partition(".")
-            view = getattr(importlib.import_module(f"workbench.views.{module}"), function)
-            return view(self.answers[part.frame], theme=theme, width=width, **part.options)
+            return part.draw(self.answers[part.frame], theme=theme, width=width)
 
         return Figure(draw, height=part.height, name=part.name)
 
 
 def _is_told(answers: Answers, frame: str) -> bool:
     return not (answers.lacking(frame) and answers[frame].is_empty())
-
-
-def _titles(answers: Answers) -> Iterator[str]:
-    """Return the titles of the tabs, with a count where there is something to look at."""
-    for title in TABS:
-        count = COUNTED[title](answers) if title in COUNTED else 0
-        yield f"{title} ({count})" if count else title

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from workbench.panels.answers import Answers
     from workbench.views.tables import Column
 
@@ -36,6 +39,13 @@ class Picture(Part):
     height: int
     """Room kept free in pixels until it is drawn."""
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def draw(self, frame: pl.DataFrame, *, theme: str, width: int) -> Any:
+        """Return it as a HoloViews object of this width in pixels."""
+        # HoloViews takes most of a second to import, so it waits until a picture is asked for
+        module, _, function = self.view.partition(".")
+        view = getattr(importlib.import_module(f"workbench.views.{module}"), function)
+        return view(frame, theme=theme, width=width, **self.options)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from workbench.panels.parts import (
 from workbench.views import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from workbench.panels.answers import Answers
     from workbench.panels.parts import Part
@@ -249,3 +249,10 @@ COUNTED: Mapping[str, Callable[[Answers], int]] = {
     "Notes": lambda answers: answers.noted,
 }
 """Tabs whose title counts what is in them."""
+
+
+def titles(answers: Answers) -> Iterator[str]:
+    """Return the titles of the tabs, with a count where there is something to look at."""
+    for title in TABS:
+        count = COUNTED[title](answers) if title in COUNTED else 0
+        yield f"{title} ({count})" if count else title

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -59,3 +60,8 @@ def details(frame: pl.DataFrame) -> str:
     name, *rest = frame.iter_rows()
     fields = "".join(f"<span><i>{escape(k)}</i>{escape(v)}</span>" for k, v in rest)
     return f'<div class="wb-details"><b>{escape(name[1])}</b>{fields}</div>'
+
+
+def lines(sentences: Iterable[str], width: int = 170) -> list[str]:
+    """Break sentences into lines of a still picture."""
+    return [line for s in sentences for line in textwrap.wrap(s, width)]

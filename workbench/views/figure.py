@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anywidget
+import polars as pl
 import traitlets as t
 
+from workbench.output import text_table
 from workbench.views.theme import THEMES, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 HERE = Path(__file__).parent
+MOST_ROWS = 12
+"""Rows of a picture's frame that stand in a notebook without its widgets."""
 MIN_WIDTH, MAX_WIDTH = 320, 4000
 Draw = "Callable[[str, int], Any]"
 
@@ -37,9 +41,16 @@ class Figure(anywidget.AnyWidget):
     height = t.Int(100).tag(sync=True)
     """Room kept free in pixels until the picture is there, so that nothing jumps."""
 
-    def __init__(self, draw: Callable[[str, int], Any], *, height: int, name: str = "") -> None:
+    def __init__(
+        self,
+        draw: Callable[[str, int], Any],
+        *,
+        height: int,
+        name: str = "",
+        twin: pl.DataFrame | None = None,
+    ) -> None:
         super().__init__(height=height)
-        self.draw, self.name = draw, name
+        self.draw, self.name, self.twin = draw, name, twin
         self.on_msg(self._on_message)
 
     @classmethod
@@ -56,11 +67,20 @@ class Figure(anywidget.AnyWidget):
 
         height = hv.Store.lookup_options("bokeh", draw("light", MIN_WIDTH), "plot").kwargs["height"]
         name = f"{view.__module__.rpartition('.')[2]}.{view.__name__}"
-        return cls(draw, height=height, name=name)
+        return cls(draw, height=height, name=name, twin=frame)
 
     def __repr__(self) -> str:
         """Name the picture and nothing that changes between runs (notebook checks compare it)."""
         return f"Figure({self.name})"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """Add the first rows of what is drawn, for a notebook that is read without its widgets."""
+        out = super()._repr_mimebundle_(**kwargs)
+        data, meta = out if isinstance(out, tuple) else (out or {}, {})
+        if isinstance(self.twin, pl.DataFrame):
+            table = text_table(self.twin.head(MOST_ROWS), width=100, longest=40)
+            data |= {"text/plain": f"{self!r}\n{table}"}
+        return data, meta
 
     def redraw(self) -> None:
         """Have every view ask for the picture again."""
@@ -68,18 +88,8 @@ class Figure(anywidget.AnyWidget):
 
     def item(self, theme: str, width: int) -> dict[str, Any]:
         """Return the picture as Bokeh's JSON item."""
-        import holoviews as hv
-        import holoviews.plotting.bokeh  # registers the backend
-        from bokeh.embed import json_item
-
         width = min(max(int(width), MIN_WIDTH), MAX_WIDTH)
-        picture = self.draw(theme if theme in THEMES else "light", width)
-        figure = hv.render(picture, backend="bokeh")
-        # the page shows through: a cell, a tab and a standalone page differ in their background
-        figure.background_fill_color = figure.border_fill_color = None
-        figure.toolbar.logo = None
-        item: dict[str, Any] = json_item(figure)
-        return item
+        return item(self.draw(theme if theme in THEMES else "light", width))
 
     def _on_message(self, _: object, message: Mapping[str, Any], __: object = None) -> None:
         if message.get("type") == "bokehjs":
@@ -90,6 +100,27 @@ class Figure(anywidget.AnyWidget):
         elif message.get("type") == "draw":
             item = self.item(str(message["theme"]), message["width"])
             self.send({"type": "item", "item": item} | {k: message.get(k) for k in ("view", "seq")})
+
+
+def item(picture: Any) -> dict[str, Any]:
+    """Return a HoloViews object as Bokeh's JSON item, the page shining through."""
+    from bokeh.embed import json_item
+
+    figure = rendered(picture)
+    # a cell, a tab and a standalone page differ in their background
+    figure.background_fill_color = figure.border_fill_color = None
+    found: dict[str, Any] = json_item(figure)
+    return found
+
+
+def rendered(picture: Any) -> Any:
+    """Return a HoloViews object as a Bokeh figure."""
+    import holoviews as hv
+    import holoviews.plotting.bokeh  # registers the backend
+
+    figure = hv.render(picture, backend="bokeh")
+    figure.toolbar.logo = None
+    return figure
 
 
 def bokehjs() -> bytes:

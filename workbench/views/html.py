@@ -1,26 +1,28 @@
-"""One offline HTML file with the timeline alive in it: zoom, hover and measure without a kernel.
+"""One offline HTML file with a timeline alive in it: zoom, hover, search, measure; no kernel.
 
 The same front end as in Jupyter runs on arrays that the page carries. A content security policy in
-the page forbids every request, so nothing can leave or enter whatever the sections hold.
+the page forbids every request, and every script but the page's own, so nothing can leave or enter
+whatever the sections hold.
 """
 
 from __future__ import annotations
 
 import base64
-import gzip
+import hashlib
 import html
 import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.views import page_parts, replies, theme
-from workbench.views.lod import Window
+from workbench import units
+from workbench.errors import InputError
+from workbench.views import held, packed, page_parts, replies, theme
+from workbench.views.front_end import FRONT_END, HERE
 from workbench.views.overview import png
-from workbench.views.timeline import FRONT_END, HERE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -28,17 +30,13 @@ if TYPE_CHECKING:
     from workbench.views.lanes import Lanes
     from workbench.views.timeline import Timeline
 
-STATIC = ("timeline_static_parts.js", "timeline_static.js")
-"""What stands in for the kernel."""
-MAX_EVENTS = 200_000
-"""Beyond this the longest events are embedded, and the page says so."""
-LEVELS = (1_200, 9_600, 76_800)
-"""Pixels over the whole extent of the embedded pictures that stand in for the events left out."""
-MAX_CELLS = 4_000_000
-"""Pixels times rows of a level; finer ones are left out where there are many lanes."""
+MAX_BYTES = 5_000_000
+"""Size of a page; events that do not fit it are joined in boxes, and the page says so."""
+LEAST_ROOM = 400_000
+"""Bytes that a timeline gets, however much else a page holds."""
 POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
-    "img-src data: blob:; font-src data:; worker-src blob:; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
+    "font-src data:; base-uri 'none'; form-action 'none'"
 )
 STATE = (
     "lanes", "palette", "extent", "window", "selection", "annotations", "max_height", "mark",
@@ -53,7 +51,9 @@ STYLE = """
 :root { color-scheme: light dark; --jp-layout-color0: PAGE; --jp-ui-font-color0: TEXT; }
 @media (prefers-color-scheme: dark) {
   :root { --jp-layout-color0: DARK_PAGE; --jp-ui-font-color0: DARK_TEXT;
-    --jp-ui-font-color2: DARK_MUTED; }
+    --jp-ui-font-color1: DARK_TEXT; --jp-ui-font-color2: DARK_MUTED; --jp-ui-font-color3: #7d8590;
+    --jp-layout-color1: #1c2027; --jp-layout-color2: #262b33; --jp-brand-color1: #64b5f6;
+    --jp-border-color1: #6b7280; --jp-border-color2: #3a404a; --jp-border-color3: #2c313a; }
 }
 body { margin: 0 auto; max-width: 1880px; padding: 12px 20px 40px; background: PAGE;
   background: var(--jp-layout-color0); color: var(--jp-ui-font-color0);
@@ -66,87 +66,142 @@ th, td { padding: 2px 12px 2px 0; text-align: right; } th:first-child, td:first-
 """
 
 
+CODE = "\n".join((
+    (HERE / "page_data.js").read_text("utf-8"),
+    FRONT_END.replace("export default { render };", ""),
+    (HERE / "timeline_static_parts.js").read_text("utf-8"),
+    (HERE / "timeline_static.js").read_text("utf-8"),
+))  # fmt: skip
+"""What makes timelines of a page alive; `await showTimelines()` does it."""
+
+
 def save(
     path: Path,
     timeline: Timeline,
     title: str,
     sections: Iterable[tuple[str, str]] = (),
     *,
-    max_events: int = MAX_EVENTS,
+    max_bytes: int = MAX_BYTES,
 ) -> Path:
     """Write the page: title, timeline, then (heading, HTML) sections in order.
 
     Title and headings are escaped, and so is all that comes from the trace; the HTML of a section
-    is taken as it is, so its maker escapes what it shows.
+    is taken as it is, so its maker escapes what it shows; scripts in it do not run.
     """
-    parts = [f"<h2>{html.escape(heading)}</h2>\n{body}" for heading, body in sections]
-    body = "\n".join([fragment(timeline, max_events=max_events), *parts])
-    name = html.escape(title)
-    path.write_text(
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        f'<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">\n'
-        f"<title>{name}</title>\n<style>{_style()}</style></head>\n"
-        f"<body><h1>{name}</h1>\n{body}\n</body></html>\n",
-        encoding="utf-8",
-    )
+    rest = "\n".join(f"<h2>{html.escape(heading)}</h2>\n{body}" for heading, body in sections)
+    around = len(page(title, rest).encode())
+    whole = page(title, f"{fragment(timeline, max_bytes - around)}\n{rest}")
+    return written(path, whole.encode("utf-8"))
+
+
+def written(path: Path, content: bytes) -> Path:
+    """Write a file; InputError, where that can't be done."""
+    try:
+        path.write_bytes(content)
+    except OSError as e:
+        raise InputError(f"{path} can't be written: {e.strerror}.") from None
     return path
 
 
-def fragment(timeline: Timeline, *, max_events: int = MAX_EVENTS) -> str:
-    """Return the HTML of a timeline that is alive on its own, to stand inside another page."""
-    page = payload(timeline, max_events)
-    # "<" is written out, so that no name can end the element it stands in
-    data = json.dumps(page, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
-    code = FRONT_END.replace("export default { render };", "")
-    code += "".join((HERE / name).read_text("utf-8") for name in STATIC)
+def page(title: str, body: str, *, code: str = CODE + "await showTimelines();", style: str = "",
+         scripts: Sequence[str] = (), heading: bool = True) -> str:  # fmt: skip
+    """Return a whole page; `scripts` are those that `code` itself may add to it.
+
+    Without `heading` the title stands in the tab of the browser alone.
+    """
+    name = html.escape(title)
+    allowed = " ".join(f"'sha256-{_sha256(script)}'" for script in (code, *scripts))
+    if scripts:  # Bokeh makes functions of the formatters of axes; only these scripts can
+        allowed += " 'unsafe-eval'"
     css = (HERE / "timeline.css").read_text("utf-8")
-    picture = base64.b64encode(png(timeline.data)).decode("ascii")
     return (
-        f"{_note(page)}<style>{css}</style>\n"
-        f"<script type='application/workbench-timeline'>{data}</script>\n"
-        f"<script type='module'>{code}</script>\n"
-        f'<noscript><img alt="Overview of the timeline" src="data:image/png;base64,{picture}">'
-        "</noscript>"
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY.format(scripts=allowed)}">\n'
+        f'<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">\n'
+        f"<title>{name}</title>\n<style>{_style()}{css}{style}</style></head>\n"
+        f"<body>{f'<h1>{name}</h1>' if heading else ''}\n{body}\n"
+        f"<script type='module'>{code}</script>\n</body></html>\n"
     )
 
 
-def payload(timeline: Timeline, max_events: int = MAX_EVENTS) -> dict[str, Any]:
-    """Return what the page carries: traits, texts, and arrays as [type, gzip in base64].
+def _sha256(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
 
-    All events, or the longest `max_events` of them and the busy share at several levels.
+
+def fragment(timeline: Timeline, room: int = MAX_BYTES, **options: Any) -> str:
+    """Return the HTML of a timeline for the body of a `page`, of about `room` bytes.
+
+    `options` are those of `payload`.
     """
     lanes = timeline.data
-    keep = _longest(lanes, max_events)
-    complete = len(keep) == len(lanes.start)
-    used, name = np.unique(lanes.name[keep], return_inverse=True)
-    arrays = {
-        "offset": np.searchsorted(keep, lanes.offset).astype("<u4"),
-        "start": lanes.start[keep].astype("<i8"),
-        "dur": lanes.dur[keep].astype("<i8"),
-        "step": lanes.step[keep].astype("<i4"),
-        "name": name.astype("<u4"),
-    }
-    limits, curves = page_parts.track_arrays(timeline.all_tracks)
-    arrays |= curves | page_parts.ties(timeline.source, lanes, keep)
-    levels = [] if complete else _levels(lanes)
-    for width in levels:
-        arrays |= _level(lanes, width)
+    picture = base64.b64encode(png(lanes)).decode("ascii")
+    still = (
+        f'<noscript><img alt="Overview of the timeline" src="data:image/png;base64,{picture}">'
+        "</noscript>"
+    )
+    carried = payload(timeline, max(room - len(still), LEAST_ROOM), **options)
+    return f"{_note(carried)}{data_element('timeline', carried)}\n{still}"
+
+
+def data_element(kind: str, carried: Mapping[str, Any]) -> str:
+    """Return an element that holds data for the scripts of a page."""
+    # "<" is written out, so that no name can end the element it stands in
+    data = json.dumps(carried, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
+    return f"<script type='application/workbench-{kind}'>{data}</script>"
+
+
+def payload(
+    timeline: Timeline,
+    room: int = MAX_BYTES,
+    *,
+    alone: Sequence[int] = (),
+    extra: Mapping[str, NDArray[Any]] | None = None,
+    max_boxes: int = held.MAX_BOXES,
+) -> dict[str, Any]:
+    """Return what the page carries: traits, texts, and packed columns of the boxes that it draws.
+
+    `alone` are places of events that get a box of their own; `places` says which boxes those are.
+    `extra` are further columns, one entry an event.
+    """
+    lanes = timeline.data
     state = timeline.get_state(list(STATE))
-    return {
+    limits, tracks = page_parts.track_columns(timeline.all_tracks)
+    carried: dict[str, Any] = {
         "state": state | {"snapshot_busy": None, "keeping": READ_ONLY},
-        "complete": complete,
-        "events": len(lanes.start),
-        "embedded": len(keep),
-        "levels": levels or [LEVELS[0]],
-        "texts": [replies.clip(lanes.names[k]) for k in used],
-        "colours": lanes.colours[used].tolist(),
-        "families": [lanes.families[k] for k in used],
-        "streams": _streams(lanes),
         "curves": [{"limits": pair} for pair in limits],
-        "parts": page_parts.classes(lanes, used),
-        "peers": page_parts.peers(timeline.source, lanes, keep),
-        "arrays": {k: _packed(v) for k, v in arrays.items()},
+        "events": len(lanes.start),
+        "steps": np.unique(lanes.step).tolist(),
+        "streams": _streams(lanes),
+        "words": packed.text(json.dumps(_words(lanes))),
+    }
+    rest = len(json.dumps(carried)) + 12 * len(lanes.offset) + packed.total(tracks)
+    single = np.array(alone, np.int64)
+    options: dict[str, Any] = {"alone": single, "extra": extra, "max_boxes": max_boxes}
+    boxes, columns = held.fitted(lanes, room - rest, **options)
+    ties = page_parts.ties(timeline.source, lanes, boxes)
+    if (over := packed.total(columns) + packed.total(ties) - (room - rest)) > 0:
+        boxes, columns = held.fitted(lanes, room - rest - over, **options)
+        ties = page_parts.ties(timeline.source, lanes, boxes)
+    joined = boxes.count > 1
+    return carried | {
+        "grain": boxes.grain_ns,
+        "alone": int((~joined).sum()),
+        "boxes": len(boxes.first),
+        "offset": np.searchsorted(boxes.first, lanes.offset).tolist(),
+        "columns": columns | ties | tracks,
+        "peers": page_parts.peers(timeline.source, lanes, boxes),
+        "places": np.searchsorted(boxes.first, single).tolist(),
+    }
+
+
+def _words(lanes: Lanes) -> dict[str, Any]:
+    """Return what is known of each distinct text; `totals` counts its events."""
+    return {
+        "texts": [replies.clip(name) for name in lanes.names],
+        "tints": lanes.colours.tolist(),
+        "families": list(lanes.families),
+        "parts": page_parts.classes(lanes),
+        "totals": np.bincount(lanes.name, minlength=len(lanes.names)).tolist(),
     }
 
 
@@ -156,41 +211,18 @@ def _streams(lanes: Lanes) -> list[str | None]:
     return [of_lane[k] for k in lanes.row_lane]
 
 
-def _longest(lanes: Lanes, limit: int) -> NDArray[np.int64]:
-    n = len(lanes.start)
-    if n <= limit:
-        return np.arange(n)
-    return np.sort(np.argpartition(lanes.dur, n - limit)[n - limit :])
-
-
-def _levels(lanes: Lanes) -> list[int]:
-    return [w for w in LEVELS if w == LEVELS[0] or w * lanes.engine.rows <= MAX_CELLS]
-
-
-def _level(lanes: Lanes, width: int) -> dict[str, NDArray[np.uint8]]:
-    window = Window(0, 0.0, float(lanes.engine.span_ns), 0, lanes.engine.rows)
-    bins = lanes.engine.bins(window, width)
-    return {
-        f"busy{width}": replies.shade(bins, window),
-        f"colour{width}": replies.tint(lanes, bins),
-    }
-
-
-def _packed(array: NDArray[Any]) -> list[str]:
-    kind = array.dtype.kind + str(array.dtype.itemsize)
-    # no file name and no time in the stream: the same trace gives the same page
-    text = base64.b64encode(gzip.compress(array.tobytes(), 6, mtime=0))
-    return [kind, text.decode("ascii")]
-
-
-def _note(page: dict[str, Any]) -> str:
-    if page["complete"]:
+def _note(carried: Mapping[str, Any]) -> str:
+    if not carried["grain"]:
         return ""
+    boxes, grain = carried["boxes"] - carried["alone"], carried["grain"]
+    stand = f"{boxes:,} hatched boxes stand" if boxes > 1 else "one hatched box stands"
     return (
-        f'<p class="note">This page holds the longest {page["embedded"]:,} of '
-        f"{page['events']:,} events. Zoomed out, the busy share counts all of them; zoomed in, "
-        "only the embedded ones are drawn; search and filter look at those. Open the trace in the "
-        "workbench to see every event.</p>"
+        f'<p class="note">This page holds {carried["alone"]:,} of {carried["events"]:,} events one '
+        f"by one, among them all that last {units.duration(grain)} or longer. For the other "
+        f"{carried['events'] - carried['alone']:,}, which lie close together, {stand}, none longer "
+        f"than {units.duration(2 * grain)}: it says how many it holds, how long they ran and which "
+        "is the longest; search, filter and colour go by that one. Starts, ends and busy times are "
+        "exact. Open the recording in the workbench to see each event.</p>"
     )
 
 

@@ -8,19 +8,19 @@ import numpy as np
 import polars as pl
 
 from workbench.trace.nesting import NONE, ids, nearest
-from workbench.views import flow
+from workbench.views import flow, packed
 from workbench.views.lod import Window
 from workbench.views.measure import CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from workbench.trace.core import Source, Trace
     from workbench.views.counter_tracks import Track
+    from workbench.views.held import Boxes
     from workbench.views.lanes import Lanes
     from workbench.views.lod import Index
+    from workbench.views.packed import Packed
 
 MAX_STEPS = 4_000
 """Steps of a track that a page carries; of more, the extremes and the mean of so many pixels."""
@@ -28,39 +28,41 @@ MAX_PEERS = 2_000
 """Collectives of a rank that are tied to those of others."""
 
 
-def track_arrays(tracks: Sequence[Track]) -> tuple[list[Any], dict[str, NDArray[Any]]]:
-    """Return the limits of each track, and its steps: `track0_t track0_mean`, float32 values.
+def track_columns(tracks: Sequence[Track]) -> tuple[list[Any], dict[str, Packed]]:
+    """Return the limits of each track, and its steps: `track0_t track0_mean`, single precision.
 
     Tracks cut into pixels have `track0_low` and `track0_high` too.
     """
-    limits, arrays = [], {}
+    limits, columns = [], {}
     for k, track in enumerate(tracks):
         curve = track.curve
         limits.append(curve.limits)
         if len(curve.t) <= MAX_STEPS:
-            arrays[f"track{k}_t"] = curve.t.astype("<i8")
-            arrays[f"track{k}_mean"] = curve.value.astype("<f4")
+            columns[f"track{k}_t"] = packed.signed(curve.t)
+            columns[f"track{k}_mean"] = packed.single(curve.value)
             continue
         found = curve.bands(Window(0, 0.0, float(track.span_ns), 0, 0), MAX_STEPS)
         edges = np.rint(track.span_ns * (np.arange(MAX_STEPS + 1) / MAX_STEPS))
-        arrays[f"track{k}_t"] = edges.astype("<i8")
+        columns[f"track{k}_t"] = packed.signed(edges)
         for name, values in found._asdict().items():
-            arrays[f"track{k}_{name}"] = np.append(values, np.nan).astype("<f4")
-    return limits, arrays
+            columns[f"track{k}_{name}"] = packed.single(np.append(values, np.nan))
+    return limits, columns
 
 
-def classes(lanes: Lanes, used: Index) -> list[int]:
+def classes(lanes: Lanes) -> list[int]:
     """Return the class of work of each text, a position in `measure.CLASSES`; -1 for none."""
     of_kind = {kind: k for k, kinds in enumerate(CLASSES.values()) for kind in kinds}
-    return [of_kind.get(lanes.kinds[i] or "", NONE) for i in used] if lanes.kinds else []
+    kinds = lanes.kinds or (None,) * len(lanes.names)
+    return [of_kind.get(kind or "", NONE) for kind in kinds]
 
 
-def ties(source: Source | None, lanes: Lanes, keep: Index) -> dict[str, NDArray[np.int32]]:
-    """Return what each event kept is tied to, as positions among those kept; -1 for nothing.
+def ties(source: Source | None, lanes: Lanes, boxes: Boxes) -> dict[str, Packed]:
+    """Return which box each box of one event is tied to, by the way; -1 for nothing.
 
     `operator` of an activity; `forward` and `backward`, the other pass of an operator, its own or
-    that of the closest one around it. As differences to the event before, which pack well.
+    that of the closest one around it. A source without operators has none.
     """
+    keep, single = boxes.longest, boxes.count == 1
     out = {k: np.full(len(keep), NONE, np.int64) for k in ("operator", "forward", "backward")}
     for trace in source.ranks if source is not None else ():
         ops, place_of_op = _kept(lanes, keep, trace, "ops")
@@ -70,11 +72,12 @@ def ties(source: Source | None, lanes: Lanes, keep: Index) -> dict[str, NDArray[
         out["operator"][work] = _at(place_of_op, ids(trace.activities["op"])[lanes.id[keep[work]]])
         for name, partner in _partners(trace).items():
             out[name][ops] = _at(place_of_op, partner[lanes.id[keep[ops]]])
-    return {k: np.diff(places, prepend=0).astype("<i4") for k, places in out.items()}
+    tied = {name: np.where(single, places, NONE) for name, places in out.items()}
+    return {n: packed.signed(places) for n, places in tied.items() if (places != NONE).any()}
 
 
-def peers(source: Source | None, lanes: Lanes, keep: Index) -> list[list[int]]:
-    """Return the places of what is one collective on several ranks, a list for each."""
+def peers(source: Source | None, lanes: Lanes, boxes: Boxes) -> list[list[int]]:
+    """Return the boxes of what is one collective on several ranks, a list for each."""
     if source is None or len(source.ranks) == 1:
         return []
     first = source.ranks[0]
@@ -84,9 +87,9 @@ def peers(source: Source | None, lanes: Lanes, keep: Index) -> list[list[int]]:
         for k in found.to_list()
     ]
     at = lanes.places_of(event for group in groups for event in group)
-    rank = np.full(len(lanes.start), NONE)
-    rank[keep] = np.arange(len(keep))
-    placed = [[int(rank[at[e]]) for e in group if e in at] for group in groups]
+    box = np.full(len(lanes.start), NONE)
+    box[boxes.longest] = np.where(boxes.count == 1, np.arange(len(boxes.first)), NONE)
+    placed = [[int(box[at[e]]) for e in group if e in at] for group in groups]
     placed = [[k for k in group if k != NONE] for group in placed]
     return [group for group in placed if len(group) > 1]
 

@@ -7,7 +7,6 @@ holds what other panes may watch or set: `window`, `selection`, `selected`, `ann
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -16,13 +15,15 @@ import polars as pl
 import traitlets as t
 
 from workbench.errors import UsageError
-from workbench.views import counter_tracks, filters, lane_table, replies, theme, walk
+from workbench.views import counter_tracks, filters, lane_table, origin, replies, theme, walk
 from workbench.views import timeline_traits as traits
+from workbench.views.front_end import FRONT_END, HERE
 from workbench.views.kept_lanes import lanes_of
 from workbench.views.lanes import Lanes
 from workbench.views.layers import from_frame
 from workbench.views.lod import NONE
-from workbench.views.overview import overview, png
+from workbench.views.outputs import Outputs
+from workbench.views.overview import overview
 from workbench.views.search import MAX_FOUND, Found, find, hits
 from workbench.views.timeline_arranged import Arranged
 from workbench.views.timeline_linked import Linked
@@ -34,21 +35,13 @@ if TYPE_CHECKING:
 
     from workbench.trace.core import Source
 
-HERE = Path(__file__).parent
-SCRIPTS = (
-    "timeline_boxes.js", "timeline_draw.js", "timeline_lanes.js", "timeline_menu.js",
-    "timeline_tracks.js", "timeline_flow.js", "timeline_map.js", "timeline_measure.js",
-    "timeline_search.js", "timeline_notes.js", "timeline_card.js", "timeline_sight.js",
-    "timeline_keys.js", "timeline_view.js", "timeline.js",
-)  # fmt: skip
-FRONT_END = "\n".join((HERE / f).read_text("utf-8") for f in SCRIPTS)
 MAX_OFFERS = 1_000
 """Choices of a filter that the front end lists; Python takes any."""
 WELL_SEEN = 200
 """A match is looked at closer when it takes less than one part in this many of the window."""
 
 
-class Timeline(Arranged, Linked, Measured, anywidget.AnyWidget):
+class Timeline(Outputs, Arranged, Linked, Measured, anywidget.AnyWidget):
     """A zoomable timeline of a `Trace`, a `Job`, `Lanes`, or a frame of events.
 
     Watch or set, all times in ns of the source: `window` and `selection` ([start, end], the latter
@@ -108,6 +101,7 @@ class Timeline(Arranged, Linked, Measured, anywidget.AnyWidget):
         self.source = None if isinstance(source, (Lanes, pl.DataFrame)) else source
         tracks = () if self.source is None else counter_tracks.tracks(self.source, self.data)
         arranged = self._arranged(self.data, tracks)
+        self.origin = origin.origin(source)
         self.found: Found | None = None
         self._offered = filters.offered(self.data)
         end = self.data.origin_ns + self.data.engine.span_ns
@@ -137,11 +131,6 @@ class Timeline(Arranged, Linked, Measured, anywidget.AnyWidget):
         tables = dict.fromkeys(lane.table for lane in self.data.lanes)
         return f"Timeline({', '.join(tables)})"
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        out = super()._repr_mimebundle_(**kwargs)
-        data, meta = out if isinstance(out, tuple) else (out or {}, {})
-        return data | {"image/png": png(self.data)}, meta
-
     def table(self, top: int | None = None, window: tuple[int, int] | None = None) -> pl.DataFrame:
         """Break a stretch of time down by lane: the selection, else what is visible.
 
@@ -150,12 +139,6 @@ class Timeline(Arranged, Linked, Measured, anywidget.AnyWidget):
         """
         a, b = window or self.selection or self.window
         return lane_table.table(self.drawn, a, b, top)
-
-    def text(self, top: int | None = None) -> str:
-        """Return `table` as aligned text with units."""
-        a, b = self.selection or self.window
-        said = lane_table.text(self.table(top), b - a)
-        return f"{said}\n{self.filtered}" if self.filter and len(self.data.lanes) else said
 
     def find(
         self,

@@ -34,20 +34,32 @@ class Boxes {
       if (d.row[i] !== row) { row = d.row[i]; reached = -1; }
       if (!r.h || x > right || x + w < this.gutter) continue;
       if (r.y + r.h <= this.top || r.y >= this.top + this.body) continue;
-      this.shown++;
+      const joined = d.counts ? d.counts[d.text[i]] : 1;   // several events in one box: a page that holds too many
+      this.shown += joined;
       if (!d.length[i]) { instants.push([x, r, d.colours[d.text[i]]]); continue; }
       const a = Math.max(x, this.gutter - 2), b = Math.min(x + Math.max(w, 1), right + 2);
       if (b <= reached) continue;          // a sliver inside a pixel that is painted already
       reached = Math.ceil(b);
       const y = AXIS - this.top + r.y, colour = d.colours[d.text[i]];
-      g.fillStyle = palette[colour];
+      g.fillStyle = joined > 1 ? this.hatched(palette[colour]) : palette[colour];
       g.fillRect(a, y, w > 3 ? b - a - 0.6 : b - a, r.h - 1);
-      if (b - a > 30) this.drawText(d.texts[d.text[i]], a, b, y + (r.h - 1) / 2, onto[colour]);
+      if (b - a > 30) this.drawText(d.texts[d.text[i]], a, b, y + (r.h - 1) / 2, joined > 1 ? this.colours.text : onto[colour]);
     }
     for (const [x, r, colour] of instants) {
       g.fillStyle = palette[colour];
       g.fillRect(x - 1, AXIS - this.top + r.y, 2, r.h - 1);
     }
+  }
+  hatched(colour) {
+    this.hatches ||= new Map();
+    if (!this.hatches.has(colour)) {
+      const tile = Object.assign(document.createElement("canvas"), { width: 6, height: 6 }), g = tile.getContext("2d");
+      g.fillStyle = mix(this.colours.lane, colour, 0.25); g.fillRect(0, 0, 6, 6);
+      g.strokeStyle = mix(this.colours.lane, colour, 0.6); g.lineWidth = 2;
+      for (const x of [-6, 0, 6]) { g.beginPath(); g.moveTo(x - 1, 7); g.lineTo(x + 7, -1); g.stroke(); }
+      this.hatches.set(colour, this.g.createPattern(tile, "repeat"));
+    }
+    return this.hatches.get(colour);
   }
   drawText(text, a, b, y, colour) {
     const left = Math.max(a, this.gutter) + 4, room = Math.min(b, this.gutter + this.plot) - left - 3;

@@ -86,6 +86,7 @@ class Picture extends Boxes {
     const changed = JSON.stringify(c.palette) + c.page !== this.look;
     this.look = JSON.stringify(c.palette) + c.page;
     this.colours = c;
+    this.hatches = null;
     this.root.dataset.theme = c.dark ? "dark" : "light";
     if (changed && this.got && this.got.kind === "bins") this.paintBins(this.got);
     if (changed) { this.map.paint(); this.card.show(); }

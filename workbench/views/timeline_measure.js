@@ -22,7 +22,7 @@ class Measure {
       row.append(...texts.map((textContent) => Object.assign(document.createElement("span"), { textContent })));
       return row;
     };
-    const count = m ? `${m.events.toLocaleString("en")} event${m.events === 1 ? "" : "s"}${m.partly ? " that this page holds" : ""}` : "";
+    const count = m ? `${m.partly ? "about " : ""}${m.events.toLocaleString("en")} event${m.events === 1 ? "" : "s"}` : "";
     const on = m && m.devices > 1 ? ` on ${m.devices} devices` : "";
     const parts = (m ? m.parts : []).map((p) => {
       const row = line("wb-timeline-part", p.part, duration(Number(p.busy_ns)), p.share === null ? "" : `${(100 * p.share).toFixed(1)} %`);

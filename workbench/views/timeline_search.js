@@ -82,7 +82,8 @@ class Finder {
     const m = this.matches, number = (n) => n.toLocaleString("en");
     if (m.problem) return m.problem;
     if (!m.text) return "";
-    return m.total ? `${number(m.within)} of ${number(m.total)} matches in this window` : "No match";
+    const joined = m.joined ? ` · ${number(m.joined)} more inside hatched boxes` : "";   // in pages that hold too many
+    return (m.total ? `${number(m.within)} of ${number(m.total)} matches in this window` : "No match") + joined;
   }
   showCount() {
     const m = this.matches;

@@ -1,36 +1,67 @@
 // Stands in for the kernel in a standalone page: answers the messages of timeline.js from arrays
 // that the page carries (html.py), and keeps traits in a plain object.
 
-const ARRAYS = { i8: BigInt64Array, u4: Uint32Array, i4: Int32Array, u2: Uint16Array, u1: Uint8Array, f4: Float32Array };
 const MAX_RECTS = 5000;
 const WELL_SEEN = 200;        // as in timeline.py
 const LISTED = 4;
 
-async function unpack([type, text]) {
-  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new ARRAYS[type](await new Response(stream).arrayBuffer());
+// starts and ends of boxes from the gaps between them, row by row: as doubles, exact up to 2^53 ns
+// (104 days); beyond that `exact` has starts and lengths as BigInt
+function restored(gap, dur, offset, long) {
+  const n = gap.low.length, t0 = new Float64Array(n), t1 = new Float64Array(n);
+  const exact = long ? [new BigInt64Array(n), new BigInt64Array(n)] : null;
+  const whole = ({ low, high }, i) => BigInt(low[i]) + (high ? BigInt(high[i]) << 32n : 0n);
+  const number = ({ low, high }, i) => low[i] + (high ? high[i] * 2 ** 32 : 0);
+  for (let r = 0; r + 1 < offset.length; r++) {
+    if (!long) for (let i = offset[r], t = 0; i < offset[r + 1]; i++) { t0[i] = t += number(gap, i); t1[i] = t += number(dur, i); }
+    else for (let i = offset[r], t = 0n; i < offset[r + 1]; i++) {
+      exact[0][i] = t += whole(gap, i); exact[1][i] = whole(dur, i);
+      t0[i] = Number(t); t1[i] = Number(t += exact[1][i]);
+    }
+  }
+  return { t0, t1, exact };
 }
 
-class StaticModel {
-  constructor(state) { this.state = state; this.heard = {}; this.marked = -1; }
+class StaticModel extends Traits {
+  constructor(state) { super(state); this.marked = -1; }
   static async load(page) {
-    const model = new StaticModel(page.state);
-    for (const [name, packed] of Object.entries(page.arrays)) model[name] = await unpack(packed);
-    Object.assign(model, { texts: page.texts, tints: page.colours, complete: page.complete, levels: page.levels,
-      families: page.families, streams: page.streams, curves: page.curves, parts: page.parts, peers: page.peers });
+    const model = new StaticModel(page.state), names = Object.keys(page.columns);
+    const read = await Promise.all(names.map((name) => unpackNumbers(page.columns[name])));
+    const columns = Object.fromEntries(names.map((name, k) => [name, read[k]]));
     model.extent = BigInt(page.state.extent[1]) - BigInt(page.state.extent[0]);
-    // what Number holds exactly enough to draw; times that are shown stay BigInt
-    model.t0 = Float64Array.from(model.start, Number);
-    model.t1 = model.t0.map((t, i) => t + Number(model.dur[i]));
-    model.row = new Uint32Array(model.start.length);
+    const times = restored(columns.gap, columns.dur, page.offset, model.extent >> 53n);
+    Object.assign(model, JSON.parse(await unpackText(page.words)), times, {
+      places: page.places, offset: page.offset, grain: page.grain, steps: page.steps, streams: page.streams, columns,
+      name: columns.name.low, step: columns.step.low, more: columns.count && columns.count.low,
+      peers: page.peers, curves: page.curves });
+    for (const tie of TIES) model[tie] = columns[tie] ? running(columns[tie]) : new Float64Array(model.t0.length).fill(-1);
+    model.tracks = page.curves.map((_, k) => readTrack(columns, k));
+    model.row = new Uint32Array(model.t0.length);
     for (let r = 0; r + 1 < model.offset.length; r++) model.row.fill(r, model.offset[r], model.offset[r + 1]);
-    for (const name of ["operator", "forward", "backward"]) for (let i = 1; i < model[name].length; i++) model[name][i] += model[name][i - 1];
-    model.byTime = Uint32Array.from(model.start.keys()).sort((i, j) => model.t0[i] - model.t0[j] || i - j);
+    model.readJoined();
+    const { mark } = page.state;
+    if (mark && mark.dur) model.marked = model.find({ row: mark.row, t: mark.start, slack: 0 });
+    model.state.flow = linked(model, model.marked);
     model.narrow();
     return model;
   }
-  get(name) { return this.state[name]; }
+  // a box may hold several events; what it was idle between them stands with those alone
+  readJoined() {
+    if (!this.more) return;
+    const { low, high } = this.columns.idle;
+    this.idle = new Float64Array(this.t0.length);
+    for (let i = 0, k = 0; i < this.idle.length; i++)
+      if (this.more[i]) { this.idle[i] = low[k] + (high ? high[k] * 2 ** 32 : 0); k++; }
+  }
+  start(i) { return this.exact ? this.exact[0][i] : BigInt(this.t0[i]); }
+  dur(i) { return this.exact ? this.exact[1][i] : BigInt(this.t1[i] - this.t0[i]); }
+  events(i) { return this.more ? this.more[i] + 1 : 1; }
+  textOf(i) {
+    const text = this.texts[this.name[i]];
+    if (this.events(i) === 1) return text;
+    const busy = Number(this.dur(i)) - this.idle[i];
+    return `${this.events(i).toLocaleString("en")} events, longest ${text}; busy for ${duration(busy)}`;
+  }
   set(name, value) {
     this.state[name] = value;
     if (name === "filter") this.narrow();
@@ -38,10 +69,6 @@ class StaticModel {
     this.tell(`change:${name}`);
     if (name === "window") this.count();
   }
-  save_changes() {}
-  on(event, does) { (this.heard[event] ||= []).push(does); }
-  off(event, does) { this.heard[event] = (this.heard[event] || []).filter((f) => f !== does); }
-  tell(event, ...args) { for (const does of this.heard[event] || []) does(...args); }
   send(m) {
     setTimeout(() => {
       if (m.type === "view") this.tell("msg:custom", ...this.view(m));
@@ -65,11 +92,14 @@ class StaticModel {
     }
     return lo;
   }
-  within(r, a, b) {              // the events [lo, hi) of a row that touch a stretch
+  startedBefore(row, t) {
+    let [lo, hi] = [this.offset[row], this.offset[row + 1]];
+    while (lo < hi) { const mid = (lo + hi) >> 1; if (this.t0[mid] < t) lo = mid + 1; else hi = mid; }
+    return lo;
+  }
+  within(r, a, b) {              // the boxes [lo, hi) of a row that touch a stretch
     const lo = this.after(r, a);
-    let [hi, end] = [lo, this.offset[r + 1]];
-    while (hi < end) { const mid = (hi + end) >> 1; if (this.t0[mid] < b) hi = mid + 1; else end = mid; }
-    return [lo, hi];
+    return [lo, Math.max(lo, this.startedBefore(r, b))];
   }
   touching(r, a, b) {
     const [lo, hi] = this.within(r, a, b), out = [];
@@ -78,63 +108,53 @@ class StaticModel {
   }
   numbers(m) { return m.runs.flatMap(([first, last]) => Array.from({ length: last - first }, (_, k) => first + k)); }
   view(m) {
-    const base = Number(m.base), a = base + m.a, b = base + m.b, spans = [];
-    let n = 0;
-    for (const r of this.numbers(m)) {
+    const base = Number(m.base), a = base + m.a, b = base + m.b, spans = [], { shown, more } = this, rows = this.numbers(m);
+    let boxes = 0, n = 0;
+    for (const r of rows) {
       const [lo, hi] = this.within(r, a, b);
       spans.push([lo, hi]);
-      n += this.shown ? this.some(lo, hi, this.shown) : hi - lo;
+      if (!shown && !more) { boxes += hi - lo; n = boxes; }
+      else for (let i = lo; i < hi; i++) if (!shown || shown[i]) { boxes++; n += more ? more[i] + 1 : 1; }
     }
-    const coarse = (m.b - m.a) / m.width >= Number(this.extent) / this.levels[this.levels.length - 1];
-    const header = { ...m, n: this.complete ? n : null };
-    const all = this.shown ? (i) => this.shown[i] : () => true, hit = (i) => this.hit[i];
-    const matches = this.hit ? () => this.fromEvents(m, a, b, spans, hit) : () => [];
-    // the embedded levels hold every event, so they can't stand for some of them
-    if (!this.complete && coarse && !this.shown) return [{ ...header, kind: "bins" }, [...this.fromLevels(m, a, b), ...matches()]];
-    if (n > MAX_RECTS || m.bins) return [{ ...header, kind: "bins" }, [...this.fromEvents(m, a, b, spans, all), ...matches()]];
-    return this.rects(header, spans, this.numbers(m));
+    const header = { ...m, n };
+    if (boxes <= MAX_RECTS && !m.bins) return this.rects(header, spans, rows);
+    const matches = this.hit ? this.fromEvents(m, a, b, spans, this.hit) : [];
+    return [{ ...header, kind: "bins" }, [...this.fromEvents(m, a, b, spans, shown), ...matches]];
   }
   rects(header, spans, rows) {
-    const index = [], row = [];
+    const index = [], row = [], texts = [], at = new Map(), tints = [], hits = [], counts = [];
+    const text = (i) => {      // boxes of one event share their name; each other one has its own
+      const known = this.events(i) === 1 ? at.get(this.name[i]) : undefined;
+      if (known !== undefined) return known;
+      if (this.events(i) === 1) at.set(this.name[i], texts.length);
+      tints.push(this.tints[this.name[i]]); counts.push(this.events(i));
+      if (this.hit) hits.push(this.hitTexts[this.name[i]]);
+      return texts.push(this.textOf(i)) - 1;
+    };
     spans.forEach(([lo, hi], k) => { for (let i = lo; i < hi; i++) if (!this.shown || this.shown[i]) { index.push(i); row.push(rows[k]); } });
-    const used = [...new Set(index.map((i) => this.name[i]))], at = new Map(used.map((t, k) => [t, k]));
-    const hits = this.hit ? { hits: used.map((t) => this.hitTexts[t]) } : {};
-    const pick = (T, from) => T.from(index, (i) => from[i]);
-    return [{ ...header, ...hits, kind: "rects", texts: used.map((t) => this.texts[t]), colours: used.map((t) => this.tints[t]) },
-      [pick(BigInt64Array, this.start), pick(BigInt64Array, this.dur), Uint32Array.from(index), pick(Int32Array, this.step),
-        Uint16Array.from(row), Uint16Array.from(index, (i) => at.get(this.name[i]))]];
+    const numbered = Uint16Array.from(index, text);
+    return [{ ...header, ...(this.hit ? { hits } : {}), kind: "rects", texts, colours: tints, counts },
+      [BigInt64Array.from(index, (i) => this.start(i)), BigInt64Array.from(index, (i) => this.dur(i)), Uint32Array.from(index),
+        Int32Array.from(index, (i) => this.steps[this.step[i]]), Uint16Array.from(row), numbered]];
   }
-  fromEvents(m, a, b, spans, wanted) {   // busy share and colour of each pixel, from the events in sight
+  fromEvents(m, a, b, spans, wanted) {   // busy share and colour of each pixel, from the boxes in sight
     const w = m.width, busy = new Uint8Array(spans.length * w), colour = new Uint8Array(spans.length * w);
-    const share = new Float64Array(w), most = new Float64Array(w), px = (b - a) / w;
+    const share = new Float64Array(w), most = new Float64Array(w), px = (b - a) / w, { t0, t1, idle, tints, name } = this;
     spans.forEach(([lo, hi], k) => {
       share.fill(0); most.fill(-1);
       for (let i = lo; i < hi; i++) {
-        if (!wanted(i)) continue;
-        const x0 = Math.max(0, Math.floor((this.t0[i] - a) / px)), x1 = Math.min(w - 1, Math.floor((this.t1[i] - a) / px));
+        if (wanted && !wanted[i]) continue;
+        const left = t0[i] - a, right = t1[i] - a, dense = idle && right > left ? 1 - idle[i] / (right - left) : 1;
+        const x0 = Math.max(0, Math.floor(left / px)), x1 = Math.min(w - 1, Math.max(x0, Math.ceil(right / px) - 1));
         for (let x = x0; x <= x1; x++) {
-          const part = Math.min(this.t1[i], a + (x + 1) * px) - Math.max(this.t0[i], a + x * px);
-          share[x] += Math.max(0, part);
-          if (part > most[x]) { most[x] = part; colour[k * w + x] = this.tints[this.name[i]]; }
+          const part = dense * Math.max(0, Math.min(right, (x + 1) * px) - Math.max(left, x * px));
+          share[x] += part;
+          if (part > most[x]) { most[x] = part; colour[k * w + x] = tints[name[i]]; }
         }
       }
       for (let x = 0; x < w; x++) busy[k * w + x] = most[x] < 0 ? 0 : Math.max(1, Math.min(255, Math.round((share[x] * 255) / px)));
     });
     return [busy, colour];
-  }
-  fromLevels(m, a, b) {
-    const full = Number(this.extent), px = (b - a) / m.width, rows = this.numbers(m);
-    const level = this.levels.find((w) => full / w <= px * 1.01) || this.levels[this.levels.length - 1];
-    const out = [0, 1].map(() => new Uint8Array(rows.length * m.width));
-    for (let x = 0; x < m.width; x++) {
-      const j = Math.floor(((a + (x + 0.5) * px) / full) * level);
-      if (j < 0 || j >= level) continue;
-      for (let k = 0; k < rows.length; k++) {
-        out[0][k * m.width + x] = this[`busy${level}`][rows[k] * level + j];
-        out[1][k * m.width + x] = this[`colour${level}`][rows[k] * level + j];
-      }
-    }
-    return out;
   }
   find(m) {
     if (m.event !== undefined) return m.event;
@@ -143,19 +163,25 @@ class StaticModel {
     let [i, before] = [this.after(m.row, Number(t)), -1];
     if (this.shown) while (i < this.offset[m.row + 1] && !this.shown[i]) i++;
     for (before = i - 1; this.shown && before >= this.offset[m.row] && !this.shown[before];) before--;
-    const gap = (k) => { const d = [this.start[k] - t, t - this.start[k] - this.dur[k] + 1n, 0n]; return d.reduce((x, y) => (x > y ? x : y)); };
+    const gap = (k) => { const d = [this.start(k) - t, t - this.start(k) - this.dur(k) + 1n, 0n]; return d.reduce((x, y) => (x > y ? x : y)); };
     const near = [before, i].filter((k) => k >= this.offset[m.row] && k < this.offset[m.row + 1] && gap(k) <= slack);
     return near.length ? near.reduce((x, y) => (gap(y) < gap(x) ? y : x)) : -1;
   }
+  laneOf(i) {
+    let lane = 0;
+    for (let left = this.row[i]; left >= this.state.lanes[lane].rows; lane++) left -= this.state.lanes[lane].rows;
+    return lane;
+  }
   describe(i) {
     if (i < 0) return {};
-    const row = this.row[i], lane = this.laneOf(i);
-    return { event: i, text: this.texts[this.name[i]], lane: this.state.lanes[lane].label, row, start: String(this.start[i]),
-      dur: String(this.dur[i]), ...(this.shown && !this.shown[i] ? { hidden: true } : {}), step: this.step[i] === -(2 ** 31) ? null : this.step[i] };
+    return { event: i, text: this.textOf(i), lane: this.state.lanes[this.laneOf(i)].label, row: this.row[i], start: String(this.start(i)),
+      dur: String(this.dur(i)), ...(this.shown && !this.shown[i] ? { hidden: true } : {}), step: this.stepOf(i) };
   }
 
+  stepOf(i) { const step = this.steps[this.step[i]]; return step === -(2 ** 31) ? null : step; }
+
   // ---- search and filter, as search.py and filters.py do them ---------------------------------
-  some(lo, hi, flags) { let n = 0; for (let i = lo; i < hi; i++) n += flags[i]; return n; }
+  sum(flags) { let n = 0; for (let i = 0; i < this.name.length; i++) if (!flags || flags[i]) n += this.events(i); return n; }
   matching(text) {             // by distinct name; null where the expression is none
     const regex = text.length > 2 && text[0] === "/" && text.endsWith("/");
     const escaped = text.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
@@ -169,8 +195,8 @@ class StaticModel {
     const any = families || streams || steps || names;
     const some = (list) => list && new Set(list.map(String)), [f, s, k] = [some(families), some(streams), some(steps)];
     this.shown = any ? Uint8Array.from(this.name, (n, i) => (!f || f.has(this.families[n])) && (!names || names[n])
-      && (!s || s.has(this.streams[this.row[i]])) && (!k || k.has(String(this.step[i])))) : null;
-    this.state.filtered = any ? this.sentence(this.some(0, this.shown.length, this.shown)) : "";
+      && (!s || s.has(this.streams[this.row[i]])) && (!k || k.has(String(this.steps[this.step[i]])))) : null;
+    this.state.filtered = any ? this.sentence(this.sum(this.shown)) : "";
     this.tell("change:filtered");
     this.look(this.state.search);
     if (this.marked >= 0) this.set("mark", this.describe(this.marked));
@@ -184,18 +210,28 @@ class StaticModel {
     };
     const parts = [["families", "family", "families"], ["streams", "stream", "streams"], ["steps", "step", "steps"]].flatMap(named);
     if (this.state.filter.text) parts.push(`name matching ${this.state.filter.text}`);
-    const number = (v) => v.toLocaleString("en"), held = this.complete ? "" : " that this page holds";
-    return `Only ${parts.join(", ")}: ${number(n)} of ${number(this.start.length)} events${held}; the others are hidden.`;
+    const number = (v) => v.toLocaleString("en");
+    return `Only ${parts.join(", ")}: ${number(n)} of ${number(this.sum())} events; the others are hidden.`;
   }
   look(text) {
     this.hitTexts = text ? this.matching(text) : null;
     this.hit = this.hitTexts && Uint8Array.from(this.name, (n, i) => this.hitTexts[n] && (!this.shown || this.shown[i]));
-    this.found = this.hit ? this.byTime.filter((i) => this.hit[i]) : [];
+    this.found = this.hit ? this.inTime(this.hit) : [];
     this.state.search = this.hit ? text : "";
     this.typed = text;
     this.count();
     this.tell("change:search");
     this.set("version", this.state.version + 1);
+  }
+  inTime(flags) {              // by start, then by row; sorting plain numbers is ten times as fast as with a comparison
+    const found = this.row.map((_, i) => i).filter((i) => flags[i]), sorted = Float64Array.from(found, (i) => this.t0[i]).sort();
+    const out = new Uint32Array(found.length), taken = new Uint32Array(found.length);
+    for (const i of found) {
+      let [lo, hi] = [0, sorted.length];
+      while (lo < hi) { const mid = (lo + hi) >> 1; if (sorted[mid] < this.t0[i]) lo = mid + 1; else hi = mid; }
+      out[lo + taken[lo]++] = i;
+    }
+    return out;
   }
   count() {
     if (!this.typed) { this.set("matches", {}); return; }
@@ -203,7 +239,12 @@ class StaticModel {
     let within = 0;
     for (const i of this.found) within += this.t0[i] < b && (this.t0[i] >= a || this.t1[i] > a);
     const problem = this.hit ? "" : `${this.typed} can't be read as a regular expression.`;
-    this.set("matches", { text: this.typed, total: this.found.length, within, at: this.found.indexOf(this.marked) + 1, problem });
+    let joined = 0;            // events that match, inside boxes that are called by another
+    if (this.hit && this.more && !this.shown) {
+      joined = -this.found.length;
+      for (let k = 0; k < this.totals.length; k++) if (this.hitTexts[k]) joined += this.totals[k];
+    }
+    this.set("matches", { text: this.typed, total: this.found.length, within, at: this.found.indexOf(this.marked) + 1, problem, joined });
   }
   mark(i) {
     this.marked = i;
@@ -229,11 +270,6 @@ class StaticModel {
     this.operator.forEach((op, k) => { if (out.length < 50 && inside(op)) out.push(k); });
     return out;
   }
-  laneOf(i) {
-    let [left, lane] = [this.row[i], 0];
-    for (; left >= this.state.lanes[lane].rows; lane++) left -= this.state.lanes[lane].rows;
-    return lane;
-  }
   walk(by) {
     const n = this.found.length, at = this.found.indexOf(this.marked);
     if (!n) return;
@@ -249,7 +285,7 @@ class StaticModel {
   }
   around(i) {                  // as Timeline._around, in BigInt
     const [first, last] = this.state.extent.map(BigInt), [a, b] = this.state.window.map(BigInt);
-    const start = this.start[i] + first, dur = this.dur[i];
+    const start = this.start(i) + first, dur = this.dur(i);
     let span = b - a;
     if ((dur > 0n && dur * BigInt(WELL_SEEN) < span) || dur > span) span = dur > span ? 2n * dur : 50n * dur;
     else if (a <= start && start + dur <= b) return this.state.window;
@@ -260,10 +296,11 @@ class StaticModel {
   }
 }
 
-for (const data of document.querySelectorAll("script[type='application/workbench-timeline']")) {
-  if (data.dataset.shown) continue;   // by the copy of this script that another timeline brought
-  data.dataset.shown = "yes";
-  const el = document.createElement("div");
-  data.after(el);
-  StaticModel.load(JSON.parse(data.textContent)).then((model) => render({ model, el }));
+async function showTimelines() {
+  for (const data of document.querySelectorAll("script[type='application/workbench-timeline']")) {
+    const el = document.createElement("div");
+    data.after(el);
+    el.model = await StaticModel.load(JSON.parse(data.textContent));
+    render({ model: el.model, el });
+  }
 }

@@ -20,7 +20,8 @@ const PARTS = {
       const rest = [];
       for (let r = firsts[k]; r < firsts[k] + lanes[k].rows; r++) rest.push(...model.touching(r, a, b));
       const busy = united(rest.map((i) => [Math.max(model.t0[i], a), Math.min(model.t1[i], b)]));
-      return [lanes[k].label, rest.length.toLocaleString("en"), duration(busy), `${((100 * busy) / (b - a)).toFixed(1)} %`];
+      const events = rest.reduce((n, i) => n + model.events(i), 0);
+      return [lanes[k].label, events.toLocaleString("en"), duration(busy), `${((100 * busy) / (b - a)).toFixed(1)} %`];
     });
     return [{ ...m, rows }, []];
   },
@@ -34,11 +35,28 @@ const PARTS = {
   },
 };
 
+const TIES = ["operator", "forward", "backward"];
+
+// whole numbers that travel as differences, with the sign in the lowest bit (page_parts.py)
+function running({ low, high }) {
+  const out = new Float64Array(low.length);
+  for (let i = 0, sum = 0; i < low.length; i++) {
+    const coded = low[i] + (high ? high[i] * 2 ** 32 : 0), half = Math.floor(coded / 2);
+    out[i] = sum += coded % 2 ? -half - 1 : half;
+  }
+  return out;
+}
+function readTrack(columns, k) {  // times in ns, and least, mean and largest value from each on
+  const single = ({ low }) => new Float32Array(Uint32Array.from(low).buffer);
+  const read = (name) => columns[`track${k}_${name}`] && single(columns[`track${k}_${name}`]), mean = read("mean");
+  return { t: running(columns[`track${k}_t`]), low: read("low") || mean, mean, high: read("high") || mean };
+}
+
 // least, mean and largest value of each pixel, of steps that may hold several values themselves
 function bands(model, k, m) {
-  const [t, low, mean, high] = ["t", "low", "mean", "high"].map((name) => model[`track${k}_${name}`] || model[`track${k}_mean`]);
+  const { t: at, low, mean, high } = model.tracks[k];
   const w = m.width, out = new Float32Array(3 * w).fill(NaN), base = Number(m.base), px = (m.b - m.a) / w;
-  const start = base + m.a, at = Float64Array.from(t, Number), area = new Float64Array(w), known = new Float64Array(w);
+  const start = base + m.a, area = new Float64Array(w), known = new Float64Array(w);
   for (let i = 0; i < at.length; i++) {
     const end = i + 1 < at.length ? at[i + 1] : at[i], first = Math.floor((at[i] - start) / px);
     if (Number.isNaN(mean[i]) || end < start || first >= w) continue;
@@ -78,7 +96,7 @@ function measured(model, selection) {
   for (const lane of lanes) {
     for (let r = row; r < row + lane.rows; r++) {
       const at = model.touching(r, a, b);
-      events += at.length;
+      for (const i of at) events += model.events(i);
       if (lane.table === "activities") devices.set(lane.group, [...(devices.get(lane.group) || []), ...at]);
     }
     row += lane.rows;
@@ -92,7 +110,7 @@ function measured(model, selection) {
     sums.idle += b - a - busy(of(...DEVICE_PARTS));
   }
   const whole = (b - a) * devices.size, parts = Object.entries(sums).filter(([part, ns]) => devices.size && (ns || part === "idle"));
-  return { range: selection, events, partly: !model.complete,
+  return { range: selection, events, partly: model.grain > 0,
     devices: devices.size, parts: parts.map(([part, ns]) => ({ part, busy_ns: ns, share: whole ? ns / whole : null })) };
 }
 // ---- links, as flow.py, of what the page holds ----------------------------------------------
