@@ -1,5 +1,6 @@
 """The page that an explorer writes: its state, its tables, and what a click in it will do."""
 
+import numpy as np
 import pytest
 from panels.pages import carried, element
 from tinytrace import call, kernel, op, step, write
@@ -112,7 +113,7 @@ def test_an_event_knows_its_rows(tmp_path):
     found = static_links.Links(answers, lanes)
     belongs, operators = found.belongs(), found.operators()
     names = [lanes.event(i).name for i in range(len(lanes.start))]
-    lane = lanes.row_lane[lanes.row]
+    lane = np.repeat(lanes.row_lane, np.diff(lanes.offset))
     for name, row in (("gemm", 1), ("alone", 0)):
         i = names.index(name)
         kernel_row = belongs["kernels"][f"{lane[i]} {lanes.name[i]}"]

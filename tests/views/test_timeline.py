@@ -209,7 +209,13 @@ def test_the_text_twin_has_units():
 
 def test_the_plain_form_is_stable_and_a_picture_stands_beside_it(timeline):
     data, _ = timeline._repr_mimebundle_()
-    assert data["text/plain"] == "Timeline(activities)"
+    # stream 7 is busy 40 + 10 of 70 ns, stream 20 for 50 of them
+    assert data["text/plain"].splitlines() == [
+        "Timeline(activities)",
+        "lane                  events        busy    share",
+        "GPU 0 · stream 7           2       50 ns   71.4 %",
+        "GPU 0 · stream 20          1       50 ns   71.4 %",
+    ]
     picture = Image.open(io.BytesIO(data["image/png"]))
     assert len(picture.convert("RGB").getcolors(1 << 20)) > 10
 

@@ -78,7 +78,7 @@ class Panes:
             self._marks["notes"] = int(at[0]) if len(at) else NO_ROW
         self.answers = answers
         self._stale |= {"Notes", "Kernels", "Operators"}
-        self.tabs.titles = tuple(_titles(answers))
+        self.tabs.titles = tuple(titles(answers))
         self._fill()
 
     @property

@@ -177,8 +177,7 @@ class Links:
     def _events(self, table: object, rank: object) -> Index:
         """Return the places of the events of a table of a rank."""
         mine = np.array([(x.table, x.rank) == (table, rank) for x in self.lanes.lanes], bool)
-        return np.flatnonzero(mine[self.lanes.row_lane][self.lanes.row]) if len(mine) else \
-            np.zeros(0, np.int64)  # fmt: skip
+        return np.flatnonzero(self.lanes.by_lane(mine))
 
     def _target(self, place: int, window: list[int] | None) -> list[Any]:
         number = NONE

@@ -102,7 +102,7 @@ def _others(source: Source, trace: Trace, row: int) -> list[flow.Link]:
 def _kept(lanes: Lanes, keep: Index, trace: Trace, table: str) -> tuple[Index, Index]:
     """Return the places of a table's events among those kept, and the place of each of its rows."""
     mine = [x.table == table and x.rank == trace.meta.rank for x in lanes.lanes]
-    places = np.flatnonzero(np.array(mine, bool)[lanes.row_lane][lanes.row[keep]])
+    places = np.flatnonzero(lanes.by_lane(np.array(mine, bool))[keep])
     of_row = np.full(trace.tables[table].height, NONE, np.int64)
     of_row[lanes.id[keep[places]][::-1]] = places[::-1]
     return places, of_row
