@@ -27,6 +27,9 @@ def tags(cell: dict) -> set[str]:
 
 def faults(notebook: dict) -> list[str]:
     found = []
+    kept = notebook.get("metadata", {}).get("widgets", {})
+    if any("state" not in states for states in kept.values()):
+        found.append("widgets are listed without their state, which no exporter can read")
     for number, cell in enumerate(code_cells(notebook), start=1):
         if cell["execution_count"] is None and "nbval-skip" not in tags(cell):
             found.append(f"code cell {number} was never run")
@@ -60,6 +63,10 @@ def test_guard_finds_what_it_is_for():
     assert faults({"cells": good}) == []
     error = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
     bad = [cell(None), cell(2, outputs=[error]), cell(3, source="y = 2\n" * (MOST_LINES + 1))]
+    stateless = {"widgets": {"application/vnd.jupyter.widget-state+json": {"version_major": 2}}}
+    assert faults({"cells": good, "metadata": stateless}) == [
+        "widgets are listed without their state, which no exporter can read"
+    ]
     assert faults({"cells": bad}) == [
         "code cell 1 was never run",
         "code cell 2 ended in an error",

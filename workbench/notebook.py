@@ -41,8 +41,9 @@ TAGS = {
     "small", "sub", "sup", "kbd", "del", "ins", "mark", "details", "summary", "figure",
     "figcaption",
 }  # fmt: skip
-ATTRIBUTES = {"*": ["class", "id", "title", "style", "colspan", "rowspan", "align"],
-              "a": ["href"], "img": ["src", "alt", "width", "height"], "ol": ["start"]}  # fmt: skip
+COMMON = {"class", "id", "title", "style", "colspan", "rowspan", "align"}
+OWN = {"a": {"href"}, "ol": {"start"}, "img": {"src", "alt", "width", "height"}}
+"""Attributes that any element may have, and those of some."""
 STYLE = """
 .wb-notebook { max-width: 1240px; margin: 0 auto; }
 .wb-notebook div.input { margin: 10px 0 2px; }
@@ -243,9 +244,16 @@ def _body(book: Any, *, code: bool) -> str:
     body, _ = exporter.from_notebook_node(book)
     css = CSSSanitizer(allowed_css_properties=["text-align", "color", "background-color", "width"])
     return bleach.clean(
-        body, tags=TAGS, attributes=ATTRIBUTES, css_sanitizer=css, strip=True,
+        body, tags=TAGS, attributes=_is_harmless, css_sanitizer=css, strip=True,
         protocols=["http", "https", "mailto", "data"],
     )  # fmt: skip
+
+
+def _is_harmless(tag: str, name: str, value: str) -> bool:
+    """Say whether an attribute may stay; a picture from elsewhere would be a request."""
+    if (tag, name) == ("img", "src"):
+        return value.startswith("data:image/")
+    return name in COMMON or name in OWN.get(tag, ())
 
 
 def _title(book: Any, source: Path) -> tuple[str, bool]:
