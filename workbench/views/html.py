@@ -49,7 +49,7 @@ STYLE = """
 :root { color-scheme: light dark; --jp-layout-color0: PAGE; --jp-ui-font-color0: TEXT; }
 @media (prefers-color-scheme: dark) {
   :root { --jp-layout-color0: DARK_PAGE; --jp-ui-font-color0: DARK_TEXT;
-    --jp-ui-font-color2: DARK_MUTED; }
+    --jp-ui-font-color2: DARK_MUTED; --jp-brand-color1: #64b5f6; }
 }
 body { margin: 0 auto; max-width: 1880px; padding: 12px 20px 40px; background: PAGE;
   background: var(--jp-layout-color0); color: var(--jp-ui-font-color0);
