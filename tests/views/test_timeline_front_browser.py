@@ -1,4 +1,4 @@
-"""Tracks, links, minimap, lanes, keys and measured ranges, in JupyterLab and in a standalone page."""
+"""Tracks, links, minimap, lanes, keys and measured ranges, in JupyterLab and in a page."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ w = wb.Timeline(wb.open({str(RUN)!r}))
 w"""
 MAP = ".wb-timeline-map"
 GPU0, GPU1 = "rank 0 · GPU 0", "rank 1 · GPU 1"
-# the 9th kernel of stream 7: a fused norm, launched by an operator that has a backward node
-PICK = """(() => { const d = t.got, k = t.lanes.findIndex((l) => l.label === 'rank 0 · GPU 0 · stream 7');
-    const row = t.shelf.lanes[k].first, mine = [...d.row.keys()].filter((i) => d.row[i] === row);
-    const i = mine.find((i) => /_rms_norm|layer_norm/.test(d.texts[d.text[i]]));
-    t.model.send({ type: 'pick', view: t.id, event: d.event[i] }); return d.texts[d.text[i]]; })()"""
+# the first fused norm on stream 7, launched by an operator that has a backward node
+PICK = """(() => { const d = t.got;
+    const k = t.lanes.findIndex((l) => l.label === 'rank 0 · GPU 0 · stream 7');
+    const i = [...d.row.keys()].find((i) => d.row[i] === t.shelf.lanes[k].first
+      && /_rms_norm|layer_norm/.test(d.texts[d.text[i]]));
+    t.model.send({ type: 'pick', view: t.id, event: d.event[i] });
+    return d.texts[d.text[i]]; })()"""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,7 @@ class Front(Driver):
         y = self.get(f"t.yOf(t.shelf.items.find((i) => i.key === {json.dumps(key)}))")
         return round(box["x"] + 60), round(box["y"] + y + 8)
 
-    def keys(self):
+    def items(self):
         return self.get("t.shelf.items.map((i) => i.key)")
 
     def trait(self, name):
@@ -152,34 +154,34 @@ class Front(Driver):
         self.settle()
         assert self.trait("folded") == [GPU0 + " · *"]
         assert self.get("t.rows.filter((r) => r.h).length") < rows
-        assert not any(k.startswith(GPU0) and not k.endswith("*") for k in self.keys())
+        assert not any(k.startswith(GPU0) and not k.endswith("*") for k in self.items())
         self.press("c")  # the item in focus is the one that was clicked
         assert self.trait("folded") == []
         # a label dragged below another, and back by the keyboard
         streams = [f"{GPU0} · stream {n}" for n in (7, 20)]
         start, end = self.item(streams[1]), self.item(streams[0])
         self.drag(start, (end[0], end[1] - 10))
-        assert [k for k in self.keys() if k in streams] == streams[::-1]
+        assert [k for k in self.items() if k in streams] == streams[::-1]
         self.page.mouse.click(*self.item(streams[1]))
         self.press("Alt+ArrowDown")
         self.hears("stream 20 moved down, below stream 7")
-        assert [k for k in self.keys() if k in streams] == streams
+        assert [k for k in self.items() if k in streams] == streams
         self.press("Alt+ArrowUp")
         self.hears("stream 20 moved up, above stream 7")
-        assert [k for k in self.keys() if k in streams] == streams[::-1]
+        assert [k for k in self.items() if k in streams] == streams[::-1]
         # hidden by key, shown again by the menu
         self.page.mouse.click(*self.item(streams[0]))
         self.press("h")
         assert streams[0] in self.trait("hidden")
-        assert streams[0] not in self.keys()
+        assert streams[0] not in self.items()
         self.page.get_by_role("button", name="Lanes", exact=True).click()
         menu = self.page.locator(".wb-timeline-menu")
         menu.get_by_label("stream 7", exact=True).first.check()
         self.page.wait_for_timeout(200)
-        assert streams[0] in self.keys()
+        assert streams[0] in self.items()
         menu.get_by_role("button", name="Sort by device").click()
         self.page.wait_for_timeout(300)
-        assert [k for k in self.keys() if k in streams] == streams
+        assert [k for k in self.items() if k in streams] == streams
         self.page.keyboard.press("Escape")
         assert menu.is_hidden()
 
@@ -273,12 +275,12 @@ def test_the_front_end_in_jupyterlab(lab, tmp_path):
         book.run_code(f"w.folded = ['{GPU1} · *']; w.hidden = ['{GPU0} · *']")
         t.settle()
         tab.page.wait_for_timeout(200)
-        assert t.keys()[0] == f"{GPU1} · *"
-        assert not any(k.startswith(GPU0) for k in t.keys())
+        assert t.items()[0] == f"{GPU1} · *"
+        assert not any(k.startswith(GPU0) for k in t.items())
         book.run_code("w.hidden = []; w.order = ['rank 0 · CPU · *']")
         tab.page.wait_for_timeout(300)
         t.settle()
-        assert t.keys()[0] == "rank 0 · CPU · *"
+        assert t.items()[0] == "rank 0 · CPU · *"
 
         # themes: the minimap and the tracks follow
         shots = {}
@@ -358,7 +360,7 @@ def test_hundreds_of_lanes_scroll_and_stay_sharp(browser, tmp_path):
             f" t.shelf.focus = {json.dumps(last)}; }}"
         )
         t.press("Alt+ArrowUp")
-        assert t.keys()[238] == last
+        assert t.items()[238] == last
         assert t.get("t.tracks.got.size") == 0
 
 
@@ -370,7 +372,7 @@ def test_a_folded_lane_is_asked_for_again_and_painted(browser, path):
         for key in (f"{GPU0} · *", f"{GPU1} · *"):
             tab.page.mouse.click(*t.item(key))
             t.settle()
-        operators = next(k for k in t.keys() if k.endswith("operators"))
+        operators = next(k for k in t.items() if k.endswith("operators"))
         height = t.get("t.content")
         tab.page.mouse.click(*t.item(operators))
         t.settle()

@@ -14,7 +14,8 @@ class LaneMenu {
   }
   listen(on) {
     on(this.button, "click", () => this.toggle(this.el.hidden));
-    on(this.el, "keydown", (e) => { if (e.key === "Escape") { this.toggle(false); this.button.focus(); } e.stopPropagation(); });
+    for (const part of [this.el, this.button])
+      on(part, "keydown", (e) => { if (e.key === "Escape" && !this.el.hidden) { this.toggle(false); this.button.focus(); } e.stopPropagation(); });
     on(document, "pointerdown", (e) => { if (!this.el.hidden && !this.el.contains(e.target) && e.target !== this.button) this.toggle(false); });
     on(this.el, "change", (e) => this.onChange(e.target));
   }
@@ -51,8 +52,9 @@ class LaneMenu {
   }
   group(group, entries) {
     const box = document.createElement("fieldset"), title = document.createElement("legend");
-    const all = this.check(group || "Other", entries.every((e) => !this.shelf.has("hidden", e.key)), entries.map((e) => e.key));
-    title.append(all);
+    const shown = entries.filter((e) => !this.shelf.has("hidden", e.key)).length;
+    title.append(this.check(group, shown === entries.length, entries.map((e) => e.key)));
+    title.querySelector("input").indeterminate = shown > 0 && shown < entries.length;
     box.append(...(group ? [title] : []), ...entries.map((e) => this.check((group && e.name) || e.label, !this.shelf.has("hidden", e.key), [e.key])));
     return box;
   }

@@ -124,6 +124,8 @@ function linked(model, i) {
     number.set(at, nodes.length);
     nodes.push({ ...model.describe(at), relation });
     const pair = [number.get(at), number.get(beside)];
+    // on the host a piece lies right above its operator
+    if (relation === "operator" && model.streams[model.row[i]] === null && DEVICE_PARTS[model.parts[model.name[i]]] !== "communication") return;
     lines.push(["work", "backward", "other rank"].includes(relation) ? pair.reverse() : pair);
   };
   const operator = model.operator[i], at = operator < 0 ? i : operator;
