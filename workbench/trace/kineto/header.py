@@ -66,6 +66,26 @@ def says_partial(header: Header, problems: list[Problem]) -> bool:
     return True
 
 
+class _Carried(msgspec.Struct):
+    truncated: bool = False
+    problems: list[Problem] = []
+
+
+def carried(header: Header) -> tuple[bool, list[Problem]]:
+    """Return what our own copy of a recording says that reading it met: whether it was cut, faults.
+
+    Nothing is said by a file of others, and by one whose words are not of this form.
+    """
+    try:
+        told = msgspec.json.decode(header.workbench or b"{}", type=_Carried)
+    except UNREADABLE:
+        return False, []
+    return told.truncated, told.problems[:_MOST_CARRIED]
+
+
+_MOST_CARRIED = 1000
+
+
 class HeaderFields(NamedTuple):
     """What the header says, in our terms."""
 

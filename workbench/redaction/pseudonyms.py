@@ -1,0 +1,154 @@
+"""Names to pseudonyms: what is public stays, the rest is renamed and tells analyses the same."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+from workbench.redaction import evidence, leads, vocabulary
+from workbench.redaction.evidence import Reading
+from workbench.redaction.key import Key
+
+_AUTOGRAD = r"autograd::engine::evaluate_function: |torch::autograd::"
+_COMPILED = (
+    r"(?:## Call )?CompiledFxGraph |Torch-Compiled Region:? ?|TorchDynamo Cache Lookup|"
+    r"Pregraph bytecode|AOTDispatcher "
+)
+_TORCH = (
+    r"Optimizer\.(?:step|zero_grad)#|enumerate\(DataLoader\)#|nn\.Module: |"
+    r"FSDP::(?:pre|post)_(?:forward|backward) \("
+)
+_COMMUNICATION = r"(?:nccl|gloo|mpi|ucc|xccl):|c10d::"
+_ENDS = r"(?:Backward\d{0,2}|\.(?:step|zero_grad|__next__)| ##|\))"
+_ANNOTATED = re.compile(
+    rf"(?s)((?:{_AUTOGRAD}|{_COMPILED}|{_TORCH}|{_COMMUNICATION})*)(.*?)({_ENDS}?)"
+)
+_GENERATED = re.compile(r"(?s)((?:triton_(?:poi|red|per|tem|mix|for|foreach|spl|unk)_)?)(.*)()")
+_INSTANCE = re.compile(r"(?s)((?:nn\.Module: )?)(.*?)((?:_\d{1,9})?)")
+_SOURCE_FILE = re.compile(r"(?s)()(.*?)((?:\.py|\.cpp|\.cu)?)")
+_WHOLE = re.compile(r"(?s)()(.*)()")
+_FEW, _MANY = 6, 400
+"""Leads that are tried at first, and at most."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of names: its word, what of it is public, how it is built, what it tells."""
+
+    word: str
+    is_public: Callable[[str], bool]
+    form: re.Pattern[str] = _WHOLE
+    """Three groups: a public beginning, the name itself, a public end."""
+    reading: Reading = evidence.nothing
+    leads: Callable[[Any], Iterator[str]] = leads.none
+
+
+KERNEL = Kind("kernel", vocabulary.is_kernel, _GENERATED, evidence.kernels, leads.of_kernel)
+OPERATOR = Kind("op", vocabulary.is_operator, _ANNOTATED, evidence.operators, leads.of_operator)
+RANGE = Kind(
+    "range", vocabulary.is_annotation, _ANNOTATED, evidence.annotations, leads.of_annotation
+)
+CALL = Kind("call", vocabulary.is_call, _WHOLE, evidence.calls, leads.of_call)
+MODULE = Kind("Module", vocabulary.is_class, _INSTANCE)
+DOMAIN = Kind("domain", vocabulary.is_value, _WHOLE, evidence.domains, leads.of_domain)
+GROUP = Kind("group", vocabulary.is_value)
+GROUP_TEXT = Kind(
+    "about", vocabulary.is_value, reading=evidence.groups, leads=leads.of_group
+)
+THREAD = Kind("thread", vocabulary.any_of(vocabulary.is_value, vocabulary.is_phrase))
+VALUE = Kind("value", vocabulary.is_value)
+FILE = Kind("file", vocabulary.is_literal, _SOURCE_FILE)
+COUNTER = Kind("counter", vocabulary.is_counter)
+PHRASE = Kind("text", vocabulary.any_of(vocabulary.is_phrase, vocabulary.is_version))
+PRODUCT = Kind("device", vocabulary.is_product)
+EXAMPLE = Kind("example", vocabulary.any_of(vocabulary.is_literal, vocabulary.is_operator))
+UNIT = Kind("unit", vocabulary.is_counter)
+NOTE = Kind(
+    "note",
+    vocabulary.any_of(
+        vocabulary.is_phrase, vocabulary.is_version, vocabulary.is_value, vocabulary.is_product
+    ),
+)
+UUID = Kind("uuid", lambda text: not text)
+
+
+class _Parts(NamedTuple):
+    begin: str
+    name: str
+    end: str
+
+
+@dataclass
+class Names:
+    """Renames names by kind, each the same way every time."""
+
+    key: Key
+    renamed: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    """By kind, what each name became that was renamed."""
+    kept: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By kind, the names that are public."""
+
+    def one(self, kind: Kind, name: str) -> str:
+        """Return the public name or the pseudonym of one name."""
+        return self.several(kind, [name])[name]
+
+    def several(self, kind: Kind, names: Iterable[str]) -> dict[str, str]:
+        """Return what each of some names becomes."""
+        names = list(dict.fromkeys(names))
+        renamed, kept = self.renamed[kind.word], self.kept[kind.word]
+        fresh = [n for n in names if n not in renamed and n not in kept]
+        open_ = {n: parts for n in fresh if (parts := _secret(kind, n)) is not None}
+        kept.update(n for n in fresh if n not in open_)
+        renamed.update(self._pseudonyms(kind, open_))
+        return {n: renamed.get(n, n) for n in names}
+
+    def _pseudonyms(self, kind: Kind, open_: dict[str, _Parts]) -> dict[str, str]:
+        """Give each name the first lead with which it tells the same; the last one if none does."""
+        told = dict(zip(open_, kind.reading(list(open_)), strict=True))
+        found: dict[str, str] = {}
+        for start, stop in ((0, _FEW), (_FEW, _MANY)):
+            tried = {
+                n: list(dict.fromkeys(["", *islice(kind.leads(told[n]), stop)]))[start:]
+                for n in open_
+                if n not in found
+            }
+            found |= self._first_alike(kind, {n: open_[n] for n in tried}, told, tried)
+        for n in open_:
+            if n not in found:
+                found[n] = self._named(kind, open_[n], "")
+        return found
+
+    def _first_alike(
+        self, kind: Kind, open_: dict[str, _Parts], told: dict[str, object],
+        tried: dict[str, list[str]],
+    ) -> dict[str, str]:  # fmt: skip
+        pairs = [(n, lead) for n, some in tried.items() for lead in some]
+        texts = [_joined(kind, open_[n], lead, self.key) for n, lead in pairs]
+        found: dict[str, str] = {}
+        for (n, lead), tells in zip(pairs, kind.reading(texts), strict=True):
+            if n not in found and tells == told[n]:
+                found[n] = self._named(kind, open_[n], lead)
+        return found
+
+    def _named(self, kind: Kind, parts: _Parts, lead: str) -> str:
+        return parts.begin + self.key.pseudonym(kind.word, parts.name, lead) + parts.end
+
+
+def _joined(kind: Kind, parts: _Parts, lead: str, key: Key) -> str:
+    """Return a pseudonym as it would be, without keeping it."""
+    return f"{parts.begin}{lead}{kind.word}_{key.token(kind.word, parts.name)}{parts.end}"
+
+
+def _secret(kind: Kind, name: str) -> _Parts | None:
+    """Return a name in parts, of which the middle is to be renamed; None when all of it is public."""
+    found = kind.form.fullmatch(name)
+    parts = _Parts(*found.groups()) if found else _Parts("", name, "")
+    public = kind.is_public
+    rest = parts.name + parts.end
+    if not rest or public(name) or public(rest) or not parts.name or public(parts.name):
+        return None
+    return parts
