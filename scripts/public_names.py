@@ -13,9 +13,10 @@ import torch
 from torch import nn, optim
 
 _FOLDER = Path(__file__).resolve().parent.parent / "data" / "public_names"
-_NAMESPACES = frozenset(
-    "aten c10d mkl mkldnn onednn prims profiler quantized sparse symm_mem inductor".split()
-).union(("_c10d_functional", "_c10d_functional_autograd", "_quantized"))
+_NAMESPACES = """
+aten c10d _c10d_functional _c10d_functional_autograd mkl mkldnn onednn prims profiler quantized
+_quantized sparse symm_mem inductor
+"""
 _LOADERS = ("_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter", "DataLoader")
 _WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule")
 
@@ -23,7 +24,7 @@ _WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule"
 def main() -> None:
     """Write both lists."""
     names = {n.partition(".")[0] for n in torch._C._dispatch_get_all_op_names()}  # noqa: SLF001
-    known = {n for n in names if n.partition("::")[0] in _NAMESPACES}
+    known = {n for n in names if n.partition("::")[0] in _NAMESPACES.split()}
     _write("operators.txt", known | {n for n in dir(torch._C._functions) if n[0] != "_"})  # noqa: SLF001
     classes = {n for m in (nn, optim) for n, c in vars(m).items() if isinstance(c, type)}
     _write("classes.txt", classes.union(_LOADERS, _WRAPPERS))

@@ -98,7 +98,9 @@ def _from_kernels(lists: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     kernels = _kernels(lists, trace)
     names = kernels.select("kernel").unique()
     parts = names["kernel"].str.extract_groups(TYPES).struct.unnest()
-    known = [pl.Series(n, [element_type(v) for v in parts[n]], dtype=pl.String) for n in parts.columns]
+    known = [
+        pl.Series(n, [element_type(v) for v in parts[n]], dtype=pl.String) for n in parts.columns
+    ]
     names = names.hstack(known)
     typed = kernels.join(names, on="kernel").filter(pl.col("first").is_not_null())
     agreed = typed.group_by("id").agg(

@@ -21,29 +21,28 @@ PRODUCER_FIELDS = frozenset(
     }
 )  # fmt: skip
 """What a recording says of its making that goes along; where it was written is not among them."""
-PROPERTIES = frozenset(
-    """
-    id agent architecture asyncEngines chipName clockRate clock_rate computeMajor computeMinor
-    compute_cap_major compute_cap_minor compute_partition core_count cuDevice cu_per_gpu
-    device_vendor gpu_arch gpu_model hbmBwHigh hbm_bw l2CacheSize maxBlocksPerSm maxGridHeight
-    maxGridWidth maxRegistersPerBlock maxRegistersPerSm maxSharedMemoryPerMultiProcessor
-    maxShmemPerBlock maxShmemPerBlockOptin maxShmemPerSm maxThreadsPerBlock
-    maxThreadsPerMultiprocessor maxWarpsPerSm max_mclk max_sclk memoryBandwidth memory_bandwidth
-    memory_partition memory_size numSms num_xcd regsPerBlock regsPerMultiprocessor
-    runtimeMajorVersion runtimeMinorVersion sharedMemPerBlock sharedMemPerBlockOptin
-    sharedMemPerMultiprocessor smCount threadsPerWarp totalGlobalMem totalMemory total_l2_chan
-    warpSize wave_size FP32Flops FP32FlopsHigh FP32FlopsLow FP64Flops FP64FlopsHigh FP64FlopsLow
-    HBMBw HBMBwHigh HBMBwLow L1Bw L1BwHigh L1BwLow L2Bw L2BwHigh L2BwLow LDSBw LDSBwHigh LDSBwLow
-    MFMABF16Flops MFMABF16FlopsHigh MFMABF16FlopsLow MFMAF16Flops MFMAF16FlopsHigh MFMAF16FlopsLow
-    MFMAF32Flops MFMAF32FlopsHigh MFMAF32FlopsLow MFMAF64Flops MFMAF64FlopsHigh MFMAF64FlopsLow
-    MFMAFI8OpsLow MFMAI8Ops MFMAI8OpsHigh
-    """.split()
-)
-"""Properties of a device that belong to its kind, not to the one in the machine: no uuid, no bus."""
+PROPERTIES = """
+id agent architecture asyncEngines chipName clockRate clock_rate computeMajor computeMinor
+compute_cap_major compute_cap_minor compute_partition core_count cuDevice cu_per_gpu
+device_vendor gpu_arch gpu_model hbmBwHigh hbm_bw l2CacheSize maxBlocksPerSm maxGridHeight
+maxGridWidth maxRegistersPerBlock maxRegistersPerSm maxSharedMemoryPerMultiProcessor
+maxShmemPerBlock maxShmemPerBlockOptin maxShmemPerSm maxThreadsPerBlock
+maxThreadsPerMultiprocessor maxWarpsPerSm max_mclk max_sclk memoryBandwidth memory_bandwidth
+memory_partition memory_size numSms num_xcd regsPerBlock regsPerMultiprocessor
+runtimeMajorVersion runtimeMinorVersion sharedMemPerBlock sharedMemPerBlockOptin
+sharedMemPerMultiprocessor smCount threadsPerWarp totalGlobalMem totalMemory total_l2_chan
+warpSize wave_size FP32Flops FP32FlopsHigh FP32FlopsLow FP64Flops FP64FlopsHigh FP64FlopsLow
+HBMBw HBMBwHigh HBMBwLow L1Bw L1BwHigh L1BwLow L2Bw L2BwHigh L2BwLow LDSBw LDSBwHigh LDSBwLow
+MFMABF16Flops MFMABF16FlopsHigh MFMABF16FlopsLow MFMAF16Flops MFMAF16FlopsHigh MFMAF16FlopsLow
+MFMAF32Flops MFMAF32FlopsHigh MFMAF32FlopsLow MFMAF64Flops MFMAF64FlopsHigh MFMAF64FlopsLow
+MFMAFI8OpsLow MFMAI8Ops MFMAI8OpsHigh
+"""
+"""Properties of a device that belong to its kind: no uuid, no place in the machine."""
+_PROPERTIES = frozenset(PROPERTIES.split())
 
 
 def redacted(meta: TraceMeta, path: Path, ordinals: Mapping[str, int], names: Names) -> TraceMeta:
-    """Return the metadata of a copy at `path`; `ordinals` number the ids of threads that are text."""
+    """Return the metadata of a copy at `path`; `ordinals` number threads' ids that are text."""
     reason = meta.device_reason
     return replace(
         meta,
@@ -61,7 +60,7 @@ def redacted(meta: TraceMeta, path: Path, ordinals: Mapping[str, int], names: Na
 
 
 def thread_ids(traces: Sequence[Trace]) -> dict[str, int]:
-    """Number the ids of threads and processes that are text, in their order, over all ranks.
+    """Return numbers for the ids of threads and processes that are text, in order, over all ranks.
 
     Readers number threads by the order of these ids, so what stands for them must keep it.
     """
@@ -72,9 +71,7 @@ def thread_ids(traces: Sequence[Trace]) -> dict[str, int]:
 
 def _thread(thread: Thread, ordinals: Mapping[str, int], names: Names) -> Thread:
     name = None if thread.name is None else names.one(kinds.THREAD, thread.name)
-    return Thread(
-        _id(thread.pid, ordinals, names), _id(thread.tid, ordinals, names), name
-    )
+    return Thread(_id(thread.pid, ordinals, names), _id(thread.tid, ordinals, names), name)
 
 
 def _id(value: int | str, ordinals: Mapping[str, int], names: Names) -> int | str:
@@ -85,7 +82,7 @@ def _id(value: int | str, ordinals: Mapping[str, int], names: Names) -> int | st
 
 def _device(device: Device, names: Names) -> Device:
     name = None if device.name is None else names.one(kinds.PRODUCT, device.name)
-    known = {k: v for k, v in device.properties.items() if k in PROPERTIES and _is_plain(v)}
+    known = {k: v for k, v in device.properties.items() if k in _PROPERTIES and _is_plain(v)}
     return Device(device.index, name, known)
 
 

@@ -28,23 +28,22 @@ from workbench.trace.open import CEILINGS_FILE, RUN_FILE
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:T[\d:.+Z-]{5,20})?")
 _WHERE = re.compile(r"cpu|gpu\d{1,4}")
-_RUN_FIELDS = frozenset(
-    """
-    schema_version status workload preset spec plan seeds seed started ended machine device
-    device_reason devices driver versions warmup steps threads parameters
-    samples_per_step_and_rank tokens_per_step_and_rank transformer
-    layers hidden heads kv_heads ffn vocab tied_embeddings rope_theta norm_eps seq batch accumulate
-    precision recompute fused_optimizer learning_rate weight_decay loader_workers
-    ranks untraced shapes memory stacks timeout_s
-    system cpu cores memory_bytes
-    index name uuid total_memory multi_processor_count major minor
-    limit detected stable spread tolerance
-    rank phase profiler_step start_unix_ns dur_ns
-    workbench python cuda hip torch numpy triton torchvision transformers accelerate deepspeed
-    flash-attn lightning pytorch-lightning transformer-engine nvidia-cublas-cu12 nvidia-cudnn-cu12
-    nvidia-nccl-cu12
-    """.split()
-).union(f.name for f in fields(TransformerConfig))
+_RUN_TEXT = """
+schema_version status workload preset spec plan seeds seed started ended machine device
+device_reason devices driver versions warmup steps threads parameters
+samples_per_step_and_rank tokens_per_step_and_rank transformer
+layers hidden heads kv_heads ffn vocab tied_embeddings rope_theta norm_eps seq batch accumulate
+precision recompute fused_optimizer learning_rate weight_decay loader_workers
+ranks untraced shapes memory stacks timeout_s
+system cpu cores memory_bytes
+index name uuid total_memory multi_processor_count major minor
+limit detected stable spread tolerance
+rank phase profiler_step start_unix_ns dur_ns
+workbench python cuda hip torch numpy triton torchvision transformers accelerate deepspeed
+flash-attn lightning pytorch-lightning transformer-engine nvidia-cublas-cu12 nvidia-cudnn-cu12
+nvidia-nccl-cu12
+"""
+_RUN_FIELDS = frozenset(_RUN_TEXT.split()).union(f.name for f in fields(TransformerConfig))
 """What of run.json goes along, at any depth: not the command, script, arguments, paths, host, user,
 process ids, git revision, messages."""
 _ROOF_FIELDS = frozenset(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from workbench.errors import InputError, UsageError
-from workbench.redaction import about, beside, key, proof, tables
+from workbench.redaction import about, beside, proof, tables
+from workbench.redaction import key as keys
 from workbench.redaction.key import Key
 from workbench.redaction.pseudonyms import Names
 from workbench.trace import atomic, store
@@ -21,10 +23,38 @@ from workbench.trace.write import chrome
 
 REDACTED = "redacted"
 """Code of the problem that a copy says of itself."""
+_SAID = Problem(
+    code=REDACTED,
+    count=1,
+    first_example="workbench redact",
+    effect="names that no public list has are pseudonyms, and of Python stacks only the calls of "
+    "modules are left",
+)
 _EVENTS = "pytorch-profiler"
 """The format of which a copy is again the profiler's JSON; of any other it is a folder of Parquet,
 since its readers differ in what they take names for."""
 _KEY_SUFFIX = ".key.json"
+_KINDS = {
+    "Module": "modules",
+    "about": "descriptions of groups",
+    "call": "runtime calls",
+    "counter": "counters",
+    "device": "devices",
+    "domain": "domains",
+    "example": "examples of problems",
+    "file": "files",
+    "group": "process groups",
+    "kernel": "kernels",
+    "note": "notes of run.json",
+    "op": "operators",
+    "range": "ranges",
+    "text": "sentences",
+    "thread": "threads",
+    "u": "units",
+    "uuid": "uuids",
+    "value": "values",
+}
+"""Kinds of names, as a person calls them."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +75,38 @@ class Redaction:
         """Say whether every analysis tells the same of both."""
         return bool(self.proof["same"].all())
 
+    def about(self, *, brief: bool = False) -> dict[str, Any]:
+        """Return what stands beside the proof; `brief`: in words, for a person."""
+        differ = self.proof.filter(~pl.col("same"))["name"].to_list()
+        said: dict[str, Any] = {
+            "copy": str(self.path),
+            "key": str(self.key),
+            "renamed": self.renamed,
+            "left_out": list(self.left_out),
+            "kept": "times, also when it was recorded; sizes, shapes, ids, process and thread "
+            "numbers; public names",
+            "differ": differ,
+        }
+        if not brief:
+            return said
+        counts = ", ".join(f"{n} {_KINDS.get(k, k)}" for k, n in self.renamed.items())
+        said |= {
+            "key": f"{self.key} (keep it to yourself)",
+            "renamed": counts or "nothing",
+            "left out": "; ".join(said.pop("left_out")) or "nothing",
+            "differ": ", ".join(differ) or "none",
+        }
+        return said
 
-def redact(source: str | Path, new: str | Path, *, key_file: str | Path | None = None) -> Redaction:
+
+def redact(source: str | Path, new: str | Path, *, key: str | Path | None = None) -> Redaction:
     """Write a copy of a recording without the user's own names, and compare the two.
 
     A recording of PyTorch's profiler becomes FILE.json[.gz], or a folder of such; one of another
     tool a folder of Parquet. Times, sizes, shapes, ids and structure stay; Python frames other than
     calls of modules are left out; names that no list of public ones has get a pseudonym, the same
     in every rank and file. The key that maps back is written beside the copy, for its owner's eyes
-    alone; an existing `key_file` is taken for that of an earlier copy, and extended.
+    alone; an existing `key` is taken for that of an earlier copy, and extended.
 
     Needs the memory of opening the source twice, and of its Python frames once.
 
@@ -65,16 +118,17 @@ def redact(source: str | Path, new: str | Path, *, key_file: str | Path | None =
         The source can't be read, or the copy can't be written.
     """
     old, target = Path(source), Path(new)
-    secret = Path(key_file) if key_file is not None else target.with_name(target.name + _KEY_SUFFIX)
-    _check_places(old, target, secret, is_given=key_file is not None)
+    secret = Path(key) if key is not None else target.with_name(target.name + _KEY_SUFFIX)
+    _check_places(old, target, secret, is_given=key is not None)
     is_old = secret.exists()
-    names = Names(key.read(secret) if is_old else Key())
     original = open_source(old)
+    on_host = any((t.activities["source"] == "host").any() for t in original.ranks)
+    names = Names(keys.read(secret) if is_old else Key(), on_host=on_host)
     _check_form(original, old, target)
     ordinals = about.thread_ids(original.ranks)
     copies = [_copy(trace, target, ordinals, names) for trace in original.ranks]
     files = beside.copied(original, names) if old.is_dir() else {}
-    with key.kept(names.key, secret, is_old=is_old):
+    with keys.kept(names.key, secret, is_old=is_old):
         _write(copies, files, target)
     found = proof.compare(original, open_source(target, cache=False), names.key, REDACTED)
     return Redaction(
@@ -132,20 +186,10 @@ def _is_events(original: Trace | Job) -> bool:
 
 def _copy(trace: Trace, target: Path, ordinals: Mapping[str, int], names: Names) -> Trace:
     renamed, frames = tables.redacted(trace, names)
-    renamed["problems"] = pl.concat([renamed["problems"], problem_table([_note(trace)])])
+    renamed["problems"] = pl.concat([renamed["problems"], problem_table([_SAID])])
     host_steps = trace.host_steps.select(*HOST_STEPS)
     meta = about.redacted(trace.meta, Path(target.name), ordinals, names)
     return Trace(meta, renamed, lambda: frames, host_steps)
-
-
-def _note(trace: Trace) -> Problem:
-    effect = "names that aren't public are pseudonyms, and of Python stacks only calls of modules"
-    return Problem(
-        code=REDACTED,
-        count=1,
-        first_example="workbench redact",
-        effect=f"{effect} are left",
-    )
 
 
 def _write(copies: Sequence[Trace], files: Mapping[str, bytes], target: Path) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from workbench.analysis import compiled, copies, dtypes, hostwork, parallel
+from workbench.analysis import compiled, copies, definitions, dtypes, hostwork, parallel
 from workbench.analysis.allocator import QUERIES
 from workbench.costs import evidence, models, precision, views
 from workbench.costs.models import model_of
@@ -24,6 +24,7 @@ _TF32, _FP32 = re.compile(precision.TF32_NAME), re.compile(precision.FP32_NAME)
 _TRAINS, _EVALUATES = re.compile(evidence.TRAINS), re.compile(evidence.EVALUATES)
 _TYPES, _GATHER = re.compile(evidence.TYPES), re.compile(evidence.GATHER)
 _DRIVER = re.compile(r"cu[A-Z]")
+_ELSEWHERE = tuple(re.compile(expression) for expression in definitions.EXPRESSIONS)
 
 
 class Kernel(NamedTuple):
@@ -41,12 +42,13 @@ class Kernel(NamedTuple):
     direction: str | None
     memory: str | None
     is_inductor: bool
+    elsewhere: tuple[bool, ...]
+    """Whether each expression by which other tools sort kernels is found in it."""
 
 
 class Operator(NamedTuple):
-    """What an operator's name tells; on the host it stands for the work, too."""
+    """What an operator's name tells."""
 
-    work: Kernel
     annotation: Annotation
     model: object
     wraps: bool
@@ -63,6 +65,7 @@ class Annotation(NamedTuple):
     is_collection: bool
     is_gil: bool
     waits: bool
+    is_step: bool
     compiled: str | None
     is_nccl: bool
 
@@ -84,24 +87,26 @@ def kernels(names: Sequence[str]) -> list[Kernel]:
 
 
 def operators(names: Sequence[str]) -> list[Operator]:
-    """Return what names of operators tell."""
-    work = _work(names, "operator")
-    told = annotations(names)
+    """Return what names of operators tell, the work itself aside."""
     return [
         Operator(
-            work=work[i],
-            annotation=told[i],
+            annotation=told,
             model=model_of(name),
             wraps=name in models.WRAPPERS or name.removesuffix("_") in models.WRAPPERS,
             is_view=views.is_one(name),
             is_node=name.startswith(phases.BACKWARD_NODE),
             is_foreach="::_foreach_" in name,
         )
-        for i, name in enumerate(names)
+        for name, told in zip(names, ranges(names), strict=True)
     ]
 
 
-def annotations(names: Sequence[str]) -> list[Annotation]:
+def executed(names: Sequence[str]) -> list[tuple[Operator, Kernel]]:
+    """Return what names of operators tell that host threads execute: they are the work, too."""
+    return list(zip(operators(names), _work(names, "operator"), strict=True))
+
+
+def ranges(names: Sequence[str]) -> list[Annotation]:
     """Return what names of ranges tell."""
     return [
         Annotation(
@@ -109,7 +114,8 @@ def annotations(names: Sequence[str]) -> list[Annotation]:
             domain=range_domain(name),
             is_collection=hostwork.is_collection(name),
             is_gil=hostwork.is_gil(name),
-            waits="wait" in name.lower(),
+            waits=hostwork.is_gil(name) and "wait" in name.lower(),
+            is_step="ProfilerStep" in name,
             compiled=compiled.kind_of(name),
             is_nccl=name.startswith("nccl"),
         )
@@ -171,6 +177,7 @@ def _told(name: str, family: str | None) -> Kernel:
         direction=copies.direction(name),
         memory=copies.host_memory(name),
         is_inductor=compiled.is_inductor(name),
+        elsewhere=tuple(rule.search(name) is not None for rule in _ELSEWHERE),
     )
 
 

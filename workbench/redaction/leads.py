@@ -12,15 +12,17 @@ from collections.abc import Iterator
 from workbench.redaction.evidence import Annotation, Call, Kernel, Operator
 
 KERNEL_FAMILIES: dict[str, tuple[str, ...]] = {
-    "communication": ("nccl_", "nvshmem_", "put_signal_kernel_"),
-    "gemm": ("gemm_",),
+    "communication": (
+        "nccl_", "ncclKernel_", "x_nccl_", "nvshmem_", "cross_device_reduce_", "hccl_",
+    ),
+    "gemm": ("gemm_", "gemm_rs_nccl_"),
     "attention": ("attention_", "flash_fwd_"),
     "convolution": ("convolution_", "conv2d_"),
     "norm": ("layer_norm_", "rms_norm_"),
     "softmax": ("softmax_",),
     "loss": ("cross_entropy_", "nll_loss_"),
     "elementwise": ("elementwise_kernel_", "pointwise_", "sigmoid_"),
-    "reduction": ("reduce_kernel_", "grad_norm_", "argmax_", "LpNorm_"),
+    "reduction": ("reduce_kernel_", "warp_all_reduce_", "grad_norm_", "argmax_", "LpNorm_"),
     "layout": ("transpose_", "cast_", "repeat_interleave_"),
     "copy": ("memcpy_", "Memcpy "),
     "set": ("Memset ", "memset_"),
@@ -36,8 +38,8 @@ KERNEL_FAMILIES: dict[str, tuple[str, ...]] = {
     "quantization": ("quantize_", "quant_"),
     "ssm": ("selective_scan_", "mamba_"),
     "fused": ("cpp_fused_", "pointwise_fused_", "triton_poi_", "triton_red_"),
-    "sync": ("spin_kernel_", "event_wait"),
-}
+    "sync": ("spin_kernel_", "spin_kernel_Sync_"),
+}  # fmt: skip
 """Words that make a kernel one of a family, the shortest first."""
 OPERATOR_FAMILIES: dict[str, tuple[str, ...]] = {
     "communication": ("c10d::", "nccl:", "gloo:", "mpi:", "_c10d_functional::"),
@@ -114,10 +116,16 @@ def _of_work(told: Kernel, family: tuple[str, ...]) -> Iterator[str]:
 
 def of_operator(told: Operator) -> Iterator[str]:
     """Return leads for an operator."""
-    family = OPERATOR_FAMILIES.get(told.work.family or "", ("",))
-    for begin in (*of_annotation(told.annotation), "::_foreach_" * told.is_foreach):
-        for word in _of_work(told.work, family):
-            yield begin + word
+    yield from of_annotation(told.annotation)
+    yield "::_foreach_" * told.is_foreach
+
+
+def of_executed(told: tuple[Operator, Kernel]) -> Iterator[str]:
+    """Return leads for an operator that host threads execute."""
+    operator, work = told
+    family = OPERATOR_FAMILIES.get(work.family or "", ("",))
+    for begin, word in itertools.product(of_operator(operator), _of_work(work, family)):
+        yield begin + word
 
 
 def of_annotation(told: Annotation) -> Iterator[str]:
@@ -127,6 +135,8 @@ def of_annotation(told: Annotation) -> Iterator[str]:
     yield f"{collection}{lock}{'wait ' * told.waits}"
     if told.is_nccl:
         yield "nccl_"
+    if told.is_step:
+        yield "ProfilerStep "
 
 
 def of_call(told: Call) -> Iterator[str]:

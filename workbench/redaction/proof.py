@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import polars as pl
 
 from workbench import show
 from workbench.analysis.names import ANALYSES
+from workbench.analysis.rules.account import EXAMPLE_LENGTH
 from workbench.errors import WorkbenchError
 from workbench.redaction.key import Key
 from workbench.redaction.tables import of_modules
@@ -35,6 +35,8 @@ _RELATIVE, _ABSOLUTE = 1e-9, 1e-12
 _OWN = {"events", "producer"}
 """What is said beside rows of the file itself, not of the recording."""
 _SHORT = 80
+_RENUMBERED = {"launches": ("correlation",)}
+"""Columns of ids that a file needs and that tell nothing: a call may share one, or have none."""
 _TEXTS = (pl.String, pl.Categorical, pl.Enum)
 
 
@@ -51,11 +53,13 @@ def compare(original: Trace | Job, copy: Trace | Job, key: Key, said: str) -> pl
 
     `said` is the code of the problem that the copy says of itself, which is left aside.
     """
-    back = partial(_put_back, patterns=_patterns(key), said=said)
+    whole, cut = _patterns(key), _patterns(key, EXAMPLE_LENGTH)
     without = _without_stacks(original)
     rows = []
     for name in show.names():
-        before, after = _told(original, name), back(_told(copy, name))
+        patterns = cut if name == "definitions" else whole  # its reasons give names cut short
+        before = _told(original, name)
+        after = _put_back(_told(copy, name), patterns, said)
         found = _difference(before, after)
         if found != NONE and _difference(_told(without, name), after) == NONE:
             found = BY_CHOICE
@@ -68,6 +72,8 @@ def compare(original: Trace | Job, copy: Trace | Job, key: Key, said: str) -> pl
 def _told(source: Trace | Job, name: str) -> _Told:
     try:
         rows = show.frame(source, name, Choice())
+        if name not in ANALYSES:
+            rows = rows.drop(_RENUMBERED.get(name.removeprefix(TABLE), ()))
         beside = show.about(source, name, Choice()) if name in ANALYSES else {}
     except WorkbenchError as error:
         return _Told(pl.DataFrame(), {}, str(error))
@@ -87,10 +93,10 @@ def _bare(trace: Trace) -> Trace:
 Patterns = tuple[list[str], list[str]]
 
 
-def _patterns(key: Key) -> Patterns:
+def _patterns(key: Key, longest: int | None = None) -> Patterns:
     """Return pseudonyms and what they stand for, so that none is met as a part of a longer one."""
     pairs = sorted(key.names.items(), key=lambda pair: -len(pair[0]))
-    return [p for p, _ in pairs], [o for _, o in pairs]
+    return [p for p, _ in pairs], [o[:longest] for _, o in pairs]
 
 
 def _put_back(told: _Told, patterns: Patterns, said: str) -> _Told:
@@ -100,7 +106,8 @@ def _put_back(told: _Told, patterns: Patterns, said: str) -> _Told:
     rows = rows.with_columns(
         change(pl.col(n)) for n, t in rows.schema.items() if (change := _change(t, patterns))
     )
-    return _Told(rows, _within(told.beside, patterns), told.error and _text(told.error, patterns))
+    beside = {k: _within(v, patterns) for k, v in told.beside.items()}
+    return _Told(rows, beside, told.error and _text(told.error, patterns))
 
 
 def _change(dtype: pl.DataType, patterns: Patterns) -> Callable[[pl.Expr], pl.Expr] | None:
@@ -143,11 +150,15 @@ def _difference(before: _Told, after: _Told) -> str:
     one, other = _in_order(before.rows), _in_order(after.rows)
     unlike = [n for n in one.columns if not _alike(one[n], other[n])]
     if unlike:
-        n = unlike[0]
-        row = next((i for i, (x, y) in enumerate(zip(one[n], other[n], strict=True)) if x != y), 0)
-        return f"{', '.join(unlike)}: {str(one[n][row])[:_SHORT]} before, {str(other[n][row])[:_SHORT]} after"
+        return f"{', '.join(unlike)}: {_example(one[unlike[0]], other[unlike[0]])}"
     said = [k for k in before.beside if _plain(before.beside[k]) != _plain(after.beside.get(k))]
     return f"said beside it: {', '.join(said)}" if said else NONE
+
+
+def _example(one: pl.Series, other: pl.Series) -> str:
+    pairs = ((x, y) for x, y in zip(one, other, strict=True) if x != y)
+    before, after = (str(x)[:_SHORT] for x in next(pairs, ("the same", "the same")))
+    return f"{before} before, {after} after"
 
 
 def _plain(value: object) -> str:

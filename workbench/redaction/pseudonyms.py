@@ -19,7 +19,7 @@ _COMPILED = (
     r"Pregraph bytecode|AOTDispatcher "
 )
 _TORCH = (
-    r"Optimizer\.(?:step|zero_grad)#|enumerate\(DataLoader\)#|nn\.Module: |"
+    r"Optimizer\.(?:step|zero_grad)#|enumerate\(Data(?:Loader|Pipe)\)#|nn\.Module: |"
     r"FSDP::(?:pre|post)_(?:forward|backward) \("
 )
 _COMMUNICATION = r"(?:nccl|gloo|mpi|ucc|xccl):|c10d::"
@@ -30,6 +30,7 @@ _ANNOTATED = re.compile(
 _GENERATED = re.compile(r"(?s)((?:triton_(?:poi|red|per|tem|mix|for|foreach|spl|unk)_)?)(.*)()")
 _INSTANCE = re.compile(r"(?s)((?:nn\.Module: )?)(.*?)((?:_\d{1,9})?)")
 _SOURCE_FILE = re.compile(r"(?s)()(.*?)((?:\.py|\.cpp|\.cu)?)")
+_ON_THREAD = re.compile(r"(?s)((?:[Tt]hread -?\d{1,10} \()?)(.*?)((?:_\d{1,4})?\)?)")
 _WHOLE = re.compile(r"(?s)()(.*)()")
 _FEW, _MANY = 6, 400
 """Leads that are tried at first, and at most."""
@@ -49,24 +50,23 @@ class Kind:
 
 KERNEL = Kind("kernel", vocabulary.is_kernel, _GENERATED, evidence.kernels, leads.of_kernel)
 OPERATOR = Kind("op", vocabulary.is_operator, _ANNOTATED, evidence.operators, leads.of_operator)
-RANGE = Kind(
-    "range", vocabulary.is_annotation, _ANNOTATED, evidence.annotations, leads.of_annotation
-)
+EXECUTED = Kind("op", vocabulary.is_operator, _ANNOTATED, evidence.executed, leads.of_executed)
+"""Operators of a recording without an accelerator."""
+RANGE = Kind("range", vocabulary.is_annotation, _ANNOTATED, evidence.ranges, leads.of_annotation)
 CALL = Kind("call", vocabulary.is_call, _WHOLE, evidence.calls, leads.of_call)
 MODULE = Kind("Module", vocabulary.is_class, _INSTANCE)
 DOMAIN = Kind("domain", vocabulary.is_value, _WHOLE, evidence.domains, leads.of_domain)
 GROUP = Kind("group", vocabulary.is_value)
-GROUP_TEXT = Kind(
-    "about", vocabulary.is_value, reading=evidence.groups, leads=leads.of_group
-)
-THREAD = Kind("thread", vocabulary.any_of(vocabulary.is_value, vocabulary.is_phrase))
+GROUP_TEXT = Kind("about", vocabulary.is_value, reading=evidence.groups, leads=leads.of_group)
+THREAD = Kind("thread", vocabulary.any_of(vocabulary.is_value, vocabulary.is_phrase), _ON_THREAD)
 VALUE = Kind("value", vocabulary.is_value)
 FILE = Kind("file", vocabulary.is_literal, _SOURCE_FILE)
 COUNTER = Kind("counter", vocabulary.is_counter)
 PHRASE = Kind("text", vocabulary.any_of(vocabulary.is_phrase, vocabulary.is_version))
 PRODUCT = Kind("device", vocabulary.is_product)
 EXAMPLE = Kind("example", vocabulary.any_of(vocabulary.is_literal, vocabulary.is_operator))
-UNIT = Kind("unit", vocabulary.is_counter)
+UNIT = Kind("u", vocabulary.is_counter)
+"""A short word: readers take a unit of at most twelve characters for one."""
 NOTE = Kind(
     "note",
     vocabulary.any_of(
@@ -87,6 +87,8 @@ class Names:
     """Renames names by kind, each the same way every time."""
 
     key: Key
+    on_host: bool = False
+    """Operators are the work itself in some of what is renamed."""
     renamed: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     """By kind, what each name became that was renamed."""
     kept: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -98,6 +100,7 @@ class Names:
 
     def several(self, kind: Kind, names: Iterable[str]) -> dict[str, str]:
         """Return what each of some names becomes."""
+        kind = EXECUTED if kind is OPERATOR and self.on_host else kind
         names = list(dict.fromkeys(names))
         renamed, kept = self.renamed[kind.word], self.kept[kind.word]
         fresh = [n for n in names if n not in renamed and n not in kept]
@@ -117,10 +120,7 @@ class Names:
                 if n not in found
             }
             found |= self._first_alike(kind, {n: open_[n] for n in tried}, told, tried)
-        for n in open_:
-            if n not in found:
-                found[n] = self._named(kind, open_[n], "")
-        return found
+        return {n: self._named(kind, parts, "") for n, parts in open_.items()} | found
 
     def _first_alike(
         self, kind: Kind, open_: dict[str, _Parts], told: dict[str, object],
@@ -144,7 +144,7 @@ def _joined(kind: Kind, parts: _Parts, lead: str, key: Key) -> str:
 
 
 def _secret(kind: Kind, name: str) -> _Parts | None:
-    """Return a name in parts, of which the middle is to be renamed; None when all of it is public."""
+    """Return a name in parts, the middle to be renamed; None when all of it is public."""
     found = kind.form.fullmatch(name)
     parts = _Parts(*found.groups()) if found else _Parts("", name, "")
     public = kind.is_public

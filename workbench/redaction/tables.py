@@ -97,12 +97,13 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
 def redacted(trace: Trace, names: Names) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
     """Return the tables of a trace renamed, and its Python frames: calls of modules alone."""
     tables = {name: _table(name, frame, names) for name, frame in trace.tables.items()}
-    tables["activities"] = _with_host_names(trace, tables["activities"], names)
     return tables, _table("frames", of_modules(trace.frames), names)
 
 
 def _table(table: str, frame: pl.DataFrame, names: Names) -> pl.DataFrame:
-    rules = RULES[table]
+    rules = dict(RULES[table])
+    if table == "activities" and (frame["source"] == "host").any():
+        rules["name"] = kinds.OPERATOR  # a trace is host execution or none of it is
     texts = [c for c, dtype in frame.schema.items() if dtype in {pl.String(), pl.Categorical()}]
     return frame.with_columns(_column(frame[c], rules[c], names) for c in texts)
 
@@ -119,17 +120,6 @@ def _column(column: pl.Series, rule: Rule, names: Names) -> pl.Series:
         return column
     texts = column.cast(pl.String).replace(list(changed), list(changed.values()))
     return texts.cast(column.dtype).alias(column.name)
-
-
-def _with_host_names(trace: Trace, renamed: pl.DataFrame, names: Names) -> pl.DataFrame:
-    """Rename what host threads executed as the operators that it is."""
-    old = trace.activities
-    host = old["source"] == "host"
-    if not host.any():
-        return renamed
-    as_ops = _column(old["name"], kinds.OPERATOR, names)
-    chosen = pl.select(pl.when(host).then(as_ops).otherwise(renamed["name"])).to_series()
-    return renamed.with_columns(chosen.alias("name"))
 
 
 def of_modules(frames: pl.DataFrame) -> pl.DataFrame:

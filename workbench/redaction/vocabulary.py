@@ -25,19 +25,19 @@ _RETURNED = re.compile(r"^(?:void |std::enable_if<[^<>]{0,40}>::type )+")
 _UNNAMED = re.compile(r"^(?:\(anonymous namespace\)::|<unnamed>::)+")
 _INDUCTOR = re.compile(r"triton_(?:poi|red|per|tem|mix|for|foreach|unk|spl)_fused_\w*")
 _REGION = re.compile(r"Torch-Compiled Region: \d+/\d+")
+_ZEROED = re.compile(r"[# ]*(?:[Oo]ptimizer\.)?zero_grad[# ]*")
 _VERSION = re.compile(r"\d+(?:[.:/-]\d+)*")
 _IN_FOUR = re.compile(r"(?<!\d)\d{1,3}(?:\.\d{1,3}){3}(?!\d)")
 """An address on a network, which is no version."""
-_MODEL = re.compile(r"[A-Z]{0,3}\d{1,5}(?:[A-Z]{1,2}|GB|Hz)?|[A-Z]|gfx[0-9a-f]{3,4}")
+_MODEL = re.compile(r"[A-Z]{0,3}\d{1,5}(?:[A-Z]{1,2}|GB|Hz)?|[A-Z]")
 """A model number, a size, a letter of a series."""
-_COPIES = re.compile(r"Memcpy|Memset")
-_CALL = re.compile(
-    r"(?:cuda|cu|hip|hsa_|acl|nccl|enqueueCommand |AscendCL@|Node@|Hccl@|runFunction)"
-)
+_PART = re.compile(r"MI\d{2,3}[A-Z]?|gfx[0-9a-f]{3,4}|(?:GA|GB|GH|AD|TU|GV|[ABHLPTV])\d{1,3}")
+"""An accelerator that needs no maker beside it."""
+_CALL = re.compile(r"cuda|cu|hip|hsa_|acl|nccl|Memcpy|Memset|AscendCL@|Node@|Hccl@")
 _COUNTED = re.compile(r"[A-Za-z0-9_.:/ ()\[\]%]+")
 _DEVICE = re.compile(r"(?:cpu|cuda|hip|xpu|mps|meta)(?::\d{1,3})?")
 _COLLECTIVE = re.compile(r"(?:nccl|gloo|mpi|ucc|xccl):(\w+)")
-_LOADER = re.compile(r"enumerate\(DataLoader\)#(\w+)\.__next__")
+_LOADER = re.compile(r"enumerate\(Data(?:Loader|Pipe)\)#(\w+)\.__next__")
 _STEP_OF = re.compile(r"Optimizer\.(?:step|zero_grad)#(\w+)\.(?:step|zero_grad)")
 _SHORT = 1
 """A single letter says nothing: template parameters, axes, series."""
@@ -49,7 +49,7 @@ class Lists(NamedTuple):
 
     operators: frozenset[str]
     classes: frozenset[str]
-    annotations: frozenset[str]
+    names: frozenset[str]
     values: frozenset[str]
     kernel_roots: tuple[str, ...]
     kernel_words: frozenset[str]
@@ -63,11 +63,11 @@ class Lists(NamedTuple):
 def lists() -> Lists:
     """Read the lists; InputError when one is missing."""
     folded = ("counter_words", "phrase_words", "product_words")
-    words = {n: _words(n) for n in Lists._fields if n != "annotations"}
+    words = {n: _words(n) for n in Lists._fields if n != "names"}
     words |= {n: frozenset(w.lower() for w in words[n]) for n in folded}
     return Lists(
         **{n: w for n, w in words.items() if n != "kernel_roots"},
-        annotations=frozenset(_lines("annotations")),
+        names=frozenset(_lines("names")),
         kernel_roots=tuple(words["kernel_roots"]),
     )
 
@@ -98,6 +98,8 @@ def is_kernel(name: str) -> bool:
 
     A mangled name is not looked into, so it is not public.
     """
+    if name in lists().names:
+        return True
     if len(name) > _LONGEST:
         return False
     if _INDUCTOR.fullmatch(name):
@@ -126,20 +128,20 @@ def is_operator(name: str) -> bool:
 def is_annotation(name: str) -> bool:
     """Say whether a range is one that torch, a profiler or a communication library sets."""
     held = lists()
-    if name in held.annotations or name in held.operators or STEP.fullmatch(name):
+    if name in held.names or name in held.operators or STEP.fullmatch(name):
         return True
     if found := _COLLECTIVE.fullmatch(name):
         return found[1] in held.values
     if found := _LOADER.fullmatch(name) or _STEP_OF.fullmatch(name):
         return found[1] in held.classes
-    return _REGION.fullmatch(name) is not None or is_kernel(name)
+    return any(form.fullmatch(name) for form in (_REGION, _ZEROED)) or is_kernel(name)
 
 
 def is_call(name: str) -> bool:
     """Say whether a runtime or driver call is public: how it begins, and all of its words."""
-    words = _CAMEL.findall(name)
-    known = all(len(w) <= _SHORT or w in lists().call_words for w in words)
-    return name.isascii() and known and (_CALL.match(name) is not None or bool(_COPIES.match(name)))
+    known = all(len(w) <= _SHORT or w in lists().call_words for w in _CAMEL.findall(name))
+    begins = _CALL.match(name) is not None
+    return name in lists().names or (name.isascii() and known and begins)
 
 
 def is_class(name: str) -> bool:
@@ -150,7 +152,7 @@ def is_class(name: str) -> bool:
 def is_value(text: str) -> bool:
     """Say whether a text in an argument, a type, a kind or a domain is public."""
     held = lists()
-    known = (held.values, held.annotations, DTYPES, table().meanings)
+    known = (held.values, held.names, DTYPES, table().meanings)
     if any(text in names for names in known) or text.lower() in DTYPE_BYTES:
         return True
     return is_literal(text) or _DEVICE.fullmatch(text) is not None
@@ -158,6 +160,8 @@ def is_value(text: str) -> bool:
 
 def is_counter(name: str) -> bool:
     """Say whether a counter or its unit is one that a tool gives."""
+    if name in lists().names:
+        return True
     return _COUNTED.fullmatch(name) is not None and _folded(name, lists().counter_words)
 
 
@@ -179,7 +183,7 @@ def is_product(name: str) -> bool:
     """Say whether a name is that of an accelerator or processor: known words, model numbers."""
     pieces = [p for p in re.split(r"[\s()/_,@-]+|(?<=\w)\.(?=\d)", name) if p]
     known = lists().product_words
-    named = [p.lower() in known for p in pieces]
+    named = [p.lower() in known or _PART.fullmatch(p) is not None for p in pieces]
     return any(named) and all(n or _MODEL.fullmatch(p) for n, p in zip(named, pieces, strict=True))
 
 

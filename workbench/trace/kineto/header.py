@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import polars as pl
@@ -66,24 +66,20 @@ def says_partial(header: Header, problems: list[Problem]) -> bool:
     return True
 
 
-class _Carried(msgspec.Struct):
+class Carried(msgspec.Struct):
+    """What our own copy of a recording says that reading the recording met."""
+
     truncated: bool = False
+    device_kind: Literal["cuda", "rocm", "mtia", "npu", "xpu", "hpu", "cpu"] | None = None
     problems: list[Problem] = []
 
 
-def carried(header: Header) -> tuple[bool, list[Problem]]:
-    """Return what our own copy of a recording says that reading it met: whether it was cut, faults.
-
-    Nothing is said by a file of others, and by one whose words are not of this form.
-    """
+def carried(header: Header) -> Carried:
+    """Return it; nothing for a file of others, and for one whose words are not of this form."""
     try:
-        told = msgspec.json.decode(header.workbench or b"{}", type=_Carried)
+        return msgspec.json.decode(header.workbench or b"{}", type=Carried)
     except UNREADABLE:
-        return False, []
-    return told.truncated, told.problems[:_MOST_CARRIED]
-
-
-_MOST_CARRIED = 1000
+        return Carried()
 
 
 class HeaderFields(NamedTuple):

@@ -92,8 +92,9 @@ def _raw_trace(
     if header_says(header.profile_memory) and not tables["memory"].height:
         problems.append(_no_memory_events(path))
     categories = set(build.categories)
-    was_truncated, carried_problems = carried(header)
-    kind = told.device_kind or device_kind(categories, fields.devices, tables["launches"])
+    kept = carried(header)
+    kind = kept.device_kind or told.device_kind
+    kind = kind or device_kind(categories, fields.devices, tables["launches"])
     meta = TraceMeta(
         path=path,
         format="pytorch-profiler",
@@ -106,7 +107,7 @@ def _raw_trace(
         groups=fields.groups,
         producer=fields.producer,
         events=build.events,
-        truncated=says_partial(header, problems) or lists.truncated or was_truncated,
+        truncated=says_partial(header, problems) or lists.truncated or kept.truncated,
         device_kind=kind,
         device_reason=None,
     )
@@ -118,7 +119,7 @@ def _raw_trace(
         unread_accelerator=next((k for c, k in UNREAD_ACTIVITY.items() if c in categories), None),
         problems=problems,
     )
-    return bare, first, carried_problems
+    return bare, first, kept.problems
 
 
 def header_says(field: bytes) -> bool:

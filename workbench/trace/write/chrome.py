@@ -106,7 +106,8 @@ def _header(meta: TraceMeta, base_ns: int, problems: pl.DataFrame | None) -> byt
     fields: dict[str, object] = {k: v for k, v in meta.producer.items() if k not in _OURS}
     ours: dict[str, object] = {"version": __version__, "exported_from": meta.path.name}
     if problems is not None:
-        ours |= {"truncated": meta.truncated, "problems": problems.to_dicts()}
+        ours |= {"truncated": meta.truncated, "device_kind": meta.device_kind}
+        ours["problems"] = problems.to_dicts()
     elif meta.truncated:
         ours["partial"] = True
     fields["workbench"] = ours
