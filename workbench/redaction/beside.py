@@ -124,11 +124,11 @@ def _listed(value: Any, keys: frozenset[str], names: Names, depth: int = 0) -> A
             else _listed(v, keys, names, depth + 1)
             for k, v in value.items() if k in keys
         }  # fmt: skip
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_listed(v, keys, names, depth + 1) for v in value]
     if isinstance(value, str):
         return value if _TIME.fullmatch(value) else names.one(kinds.NOTE, value)
-    return value
+    return value if isinstance(value, int | float) else None
 
 
 def _telemetry(column: pl.Series, names: Names) -> pl.Series:

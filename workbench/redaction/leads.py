@@ -12,17 +12,15 @@ from collections.abc import Iterator
 from workbench.redaction.evidence import Annotation, Call, Kernel, Operator
 
 KERNEL_FAMILIES: dict[str, tuple[str, ...]] = {
-    "communication": (
-        "nccl_", "ncclKernel_", "x_nccl_", "nvshmem_", "cross_device_reduce_", "hccl_",
-    ),
+    "communication": ("", "nccl_", "ncclKernel_", "x_nccl_", "nvshmem_", "cross_device_reduce_", "hccl_"),
     "gemm": ("gemm_", "gemm_rs_nccl_"),
     "attention": ("attention_", "flash_fwd_"),
-    "convolution": ("convolution_", "conv2d_"),
+    "convolution": ("conv2d_",),
     "norm": ("layer_norm_", "rms_norm_"),
     "softmax": ("softmax_",),
     "loss": ("cross_entropy_", "nll_loss_"),
     "elementwise": ("elementwise_kernel_", "pointwise_", "sigmoid_"),
-    "reduction": ("reduce_kernel_", "warp_all_reduce_", "grad_norm_", "argmax_", "LpNorm_"),
+    "reduction": ("reduce_kernel_", "warp_all_reduce_", "argmax_", "LpNorm_"),
     "layout": ("transpose_", "cast_", "repeat_interleave_"),
     "copy": ("memcpy_", "Memcpy "),
     "set": ("Memset ", "memset_"),
@@ -30,7 +28,7 @@ KERNEL_FAMILIES: dict[str, tuple[str, ...]] = {
     "embedding": ("embedding_kernel_", "embedding_backward_"),
     "sort": ("topk_", "DeviceRadixSort_"),
     "scan": ("cumsum_", "DeviceScan_"),
-    "random": ("dropout_", "philox_"),
+    "random": ("dropout_",),
     "optimizer": ("fused_adam_", "adamw_"),
     "pooling": ("max_pool_", "upsample_"),
     "fft": ("fft_", "fft2d_"),
@@ -73,6 +71,8 @@ _DTYPES = {
     "fp8": "fp8_",
     "fp4": "fp4_",
 }
+_SEVERAL = "fp64_fp8_"
+"""Two types, which leave in doubt which one a kernel works in."""
 _CALLS = {
     "launch": "LaunchKernel",
     "graph_launch": "GraphLaunch",
@@ -90,28 +90,33 @@ def of_kernel(told: Kernel) -> Iterator[str]:
 
 def _of_work(told: Kernel, family: tuple[str, ...]) -> Iterator[str]:
     inductor = ("triton_poi_",) if told.is_inductor else ()
-    collective = "" if told.collective == "unknown" else f"{told.collective}_"
-    first, second = told.types
-    functor = f"Functor<{first}{f', {second}' if second else ''}>_" if first else ""
-    more = [
-        _DTYPES.get(told.dtype or "", ""),
-        functor,
-        collective,
-        "tf32_" * told.is_tf32,
-        "simt_" * told.is_fp32,
-        "bn_fw_tr_" * told.trains,
-        "bn_fw_inf_" * told.evaluates,
-        f"vectorized_gather_kernel<{told.gather[0]}, {told.gather[1]}>_" if told.gather else "",
-        f"{told.direction}_" if told.direction else "",
-        f"{told.direction} (Pageable -> Pageable) ".replace("Pageable", told.memory.title())
-        if told.memory
-        else "",
-    ]
-    given = [word for word in more if word]
+    given = [word for word in _more(told) if word]
     for count in range(len(given) + 1):
         for words in itertools.combinations(given, count):
             for begin in (*inductor, *family, ""):
                 yield begin + "".join(words)
+
+
+def _more(told: Kernel) -> Iterator[str]:
+    """Return a word for each thing that a kernel's name tells besides its family."""
+    first, second = told.types
+    yield _DTYPES.get(told.dtype or "", "")
+    if first is not None:
+        yield f"Functor<{first}{f', {second}' if second else ''}>_"
+        yield "" if told.dtype else _SEVERAL
+    yield "" if told.collective == "unknown" else f"{told.collective}_"
+    yield "s1688_" if told.is_tf32 and told.dtype != "tf32" else ""
+    yield "simt_" * told.is_fp32
+    yield "bn_fw_tr_" * told.trains
+    yield "bn_fw_inf_" * told.evaluates
+    if told.gather:
+        size, index = told.gather
+        yield f"vectorized_gather_kernel<{size}, {index}>_"
+    if told.memory:
+        side = told.memory.title()
+        yield f"{told.direction} ({side} -> {side}) "
+    elif told.direction:
+        yield f"{told.direction}_"
 
 
 def of_operator(told: Operator) -> Iterator[str]:

@@ -77,6 +77,8 @@ def _told(source: Trace | Job, name: str) -> _Told:
         beside = show.about(source, name, Choice()) if name in ANALYSES else {}
     except WorkbenchError as error:
         return _Told(pl.DataFrame(), {}, str(error))
+    except Exception as error:  # noqa: BLE001 - an analysis that breaks must break on both
+        return _Told(pl.DataFrame(), {}, f"{type(error).__name__}: {error}")
     return _Told(rows, {k: v for k, v in beside.items() if k not in _OWN}, None)
 
 

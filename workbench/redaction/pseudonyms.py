@@ -110,29 +110,32 @@ class Names:
         return {n: renamed.get(n, n) for n in names}
 
     def _pseudonyms(self, kind: Kind, open_: dict[str, _Parts]) -> dict[str, str]:
-        """Give each name the first lead with which it tells the same; the last one if none does."""
+        """Give each name the first lead with which it tells the same, else the closest."""
         told = dict(zip(open_, kind.reading(list(open_)), strict=True))
         found: dict[str, str] = {}
-        for start, stop in ((0, _FEW), (_FEW, _MANY)):
-            tried = {
-                n: list(dict.fromkeys(["", *islice(kind.leads(told[n]), stop)]))[start:]
-                for n in open_
-                if n not in found
+        for most in (_FEW, _MANY):
+            left = {n: parts for n, parts in open_.items() if n not in found}
+            best = self._best(kind, left, told, most)
+            found |= {
+                n: self._named(kind, open_[n], lead)
+                for n, (unlike, lead) in best.items()
+                if not unlike or most == _MANY
             }
-            found |= self._first_alike(kind, {n: open_[n] for n in tried}, told, tried)
-        return {n: self._named(kind, parts, "") for n, parts in open_.items()} | found
-
-    def _first_alike(
-        self, kind: Kind, open_: dict[str, _Parts], told: dict[str, object],
-        tried: dict[str, list[str]],
-    ) -> dict[str, str]:  # fmt: skip
-        pairs = [(n, lead) for n, some in tried.items() for lead in some]
-        texts = [_joined(kind, open_[n], lead, self.key) for n, lead in pairs]
-        found: dict[str, str] = {}
-        for (n, lead), tells in zip(pairs, kind.reading(texts), strict=True):
-            if n not in found and tells == told[n]:
-                found[n] = self._named(kind, open_[n], lead)
         return found
+
+    def _best(
+        self, kind: Kind, open_: dict[str, _Parts], told: dict[str, object], most: int
+    ) -> dict[str, tuple[int, str]]:
+        """Return for each name how much it tells otherwise with its best lead, and that lead."""
+        leads = {n: dict.fromkeys(["", *islice(kind.leads(told[n]), most)]) for n in open_}
+        pairs = [(n, lead) for n, some in leads.items() for lead in some]
+        tells = kind.reading([_joined(kind, open_[n], lead, self.key) for n, lead in pairs])
+        best: dict[str, tuple[int, str]] = {}
+        for (n, lead), new in zip(pairs, tells, strict=True):
+            unlike = _unlike(told[n], new)
+            if n not in best or unlike < best[n][0]:
+                best[n] = unlike, lead
+        return best
 
     def _named(self, kind: Kind, parts: _Parts, lead: str) -> str:
         return parts.begin + self.key.pseudonym(kind.word, parts.name, lead) + parts.end
@@ -141,6 +144,14 @@ class Names:
 def _joined(kind: Kind, parts: _Parts, lead: str, key: Key) -> str:
     """Return a pseudonym as it would be, without keeping it."""
     return f"{parts.begin}{lead}{kind.word}_{key.token(kind.word, parts.name)}{parts.end}"
+
+
+def _unlike(one: object, other: object) -> int:
+    """Count the things that two names tell differently; what stands first counts most."""
+    if not isinstance(one, tuple) or not isinstance(other, tuple):
+        return int(one != other)
+    pairs = zip(reversed(one), reversed(other), strict=True)
+    return sum((a != b) << place for place, (a, b) in enumerate(pairs))
 
 
 def _secret(kind: Kind, name: str) -> _Parts | None:
