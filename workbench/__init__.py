@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from workbench.capture import CapturePlan, Run, record
     from workbench.panels.explorer import Explorer
     from workbench.panels.launcher import Launcher
+    from workbench.redaction import redact
     from workbench.trace.core import Job, Trace
     from workbench.trace.open import open_source as open  # noqa: A004 - wb.open is its name
     from workbench.views.timeline import Timeline
@@ -102,6 +103,7 @@ _HOME = {
     "queue_depth": "workbench.analysis.queue",
     "recompute": "workbench.analysis.recompute",
     "record": "workbench.capture",
+    "redact": "workbench.redaction",
     "regions": "workbench.analysis.regions",
     "recoverable": "workbench.analysis.recoverable",
     "roofline": "workbench.analysis.roofline",
@@ -161,6 +163,7 @@ __all__ = [
     "recompute",
     "record",
     "recoverable",
+    "redact",
     "regions",
     "roofline",
     "sequences",

@@ -91,7 +91,7 @@ def test_names_are_the_same_in_every_rank_and_with_the_same_key(job, tmp_path):
     other = redact(job, tmp_path / "c")
     assert again.key == first.key
     texts = [(r.path / "rank0.trace.json.gz").read_bytes() for r in (first, again, other)]
-    names = [{n for n in keys.read(r.key).names} for r in (first, again, other)]
+    names = [{*keys.read(r.key).names} for r in (first, again, other)]
     assert names[0] == names[1]
     assert not names[0] & names[2]
     assert len(texts[0]) == len(texts[1])
@@ -186,7 +186,7 @@ def compared(one, tmp_path, change):
     original = open_source(one)
     made = redact(one, tmp_path / "new.json")
     new = change(open_source(made.path))
-    return proof.compare(original, new, keys.read(made.key), copy.REDACTED)
+    return proof.compare(original, new, keys.read(made.key), copy.REDACTED.code)
 
 
 def differ(found):

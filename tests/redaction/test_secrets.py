@@ -87,13 +87,13 @@ def test_python_frames_other_than_of_modules_are_gone(made):
 
 
 def test_a_file_alone_and_a_folder_of_parquet_hold_none_of_it_either(source, tmp_path):
-    alone = tmp_path / "t.json.gz"
+    alone = tmp_path / "zyxquark.json.gz"
     alone.write_bytes((source / "rank0.trace.json.gz").read_bytes())
     made = redact(alone, tmp_path / "copy.json")
     assert made.is_same
     assert left(planted.unpacked(made.path)) == []
     # in Parquet texts are packed, so they are looked for in what a reader gets, and in the manifest
-    stored = export(open_source(alone), tmp_path / "stored")
+    stored = export(open_source(alone), tmp_path / "zyxquark-stored")
     held = replaced_format(stored)
     made = redact(held, tmp_path / "parquet")
     assert made.is_same

@@ -14,22 +14,12 @@ from workbench.redaction import about, beside, proof, tables
 from workbench.redaction import key as keys
 from workbench.redaction.key import Key
 from workbench.redaction.pseudonyms import Names
-from workbench.trace import atomic, store
+from workbench.trace import atomic, problems, store
 from workbench.trace.core import HOST_STEPS, Job, Trace
 from workbench.trace.open import open_source
-from workbench.trace.problems import Problem
-from workbench.trace.problems import table as problem_table
 from workbench.trace.write import chrome
 
-REDACTED = "redacted"
-"""Code of the problem that a copy says of itself."""
-_SAID = Problem(
-    code=REDACTED,
-    count=1,
-    first_example="workbench redact",
-    effect="names that no public list has are pseudonyms, and of Python stacks only the calls of "
-    "modules are left",
-)
+REDACTED = problems.redacted()
 _EVENTS = "pytorch-profiler"
 """The format of which a copy is again the profiler's JSON; of any other it is a folder of Parquet,
 since its readers differ in what they take names for."""
@@ -130,7 +120,7 @@ def redact(source: str | Path, new: str | Path, *, key: str | Path | None = None
     files = beside.copied(original, names) if old.is_dir() else {}
     with keys.kept(names.key, secret, is_old=is_old):
         _write(copies, files, target)
-    found = proof.compare(original, open_source(target, cache=False), names.key, REDACTED)
+    found = proof.compare(original, open_source(target, cache=False), names.key, REDACTED.code)
     return Redaction(
         path=target,
         key=secret,
@@ -186,7 +176,7 @@ def _is_events(original: Trace | Job) -> bool:
 
 def _copy(trace: Trace, target: Path, ordinals: Mapping[str, int], names: Names) -> Trace:
     renamed, frames = tables.redacted(trace, names)
-    renamed["problems"] = pl.concat([renamed["problems"], problem_table([_SAID])])
+    renamed["problems"] = pl.concat([renamed["problems"], problems.table([REDACTED])])
     host_steps = trace.host_steps.select(*HOST_STEPS)
     meta = about.redacted(trace.meta, Path(target.name), ordinals, names)
     return Trace(meta, renamed, lambda: frames, host_steps)

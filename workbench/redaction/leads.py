@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from workbench.redaction.evidence import Annotation, Call, Kernel, Operator
 
 KERNEL_FAMILIES: dict[str, tuple[str, ...]] = {
-    "communication": ("", "nccl_", "ncclKernel_", "x_nccl_", "nvshmem_", "cross_device_reduce_", "hccl_"),
+    "communication": ("", "nccl_", "ncclKernel_", "x_nccl_", "nvshmem_", "cross_device_reduce_"),
     "gemm": ("gemm_", "gemm_rs_nccl_"),
     "attention": ("attention_", "flash_fwd_"),
     "convolution": ("conv2d_",),
@@ -37,7 +37,7 @@ KERNEL_FAMILIES: dict[str, tuple[str, ...]] = {
     "ssm": ("selective_scan_", "mamba_"),
     "fused": ("cpp_fused_", "pointwise_fused_", "triton_poi_", "triton_red_"),
     "sync": ("spin_kernel_", "spin_kernel_Sync_"),
-}  # fmt: skip
+}
 """Words that make a kernel one of a family, the shortest first."""
 OPERATOR_FAMILIES: dict[str, tuple[str, ...]] = {
     "communication": ("c10d::", "nccl:", "gloo:", "mpi:", "_c10d_functional::"),
