@@ -80,7 +80,7 @@ def header(plant, rank):
                 }
             ],
         },
-        "traceName": plant("/home/zyxquark/{}/trace.json"),
+        "traceName": plant("/data/zyxquark/{}/trace.json"),
         "trace_id": plant(),
         "displayTimeUnit": plant(),
         "with_stack": plant(),
@@ -126,7 +126,7 @@ def events(plant):
         "FSDP::pre_forward (zyxquark.{})",
         "c10d::zyxquark{}",
         "zyxquark{}\nsecond line\u2028zyxquark",
-        "/home/zyxquark/{}/train.py(12): main",
+        "/data/zyxquark/{}/train.py(12): main",
         "10.11.12.{} zyxquark",
         "\uff5a\uff59\uff58quark zyxquark{}",
     )
@@ -159,7 +159,7 @@ def events(plant):
                 {plant(): plant()},
             ],
             "kernel_backend": plant(),
-            "kernel_file": plant("/home/zyxquark/k{}.py"),
+            "kernel_file": plant("/data/zyxquark/k{}.py"),
             "kernel_hash": plant(),
             "Collective name": plant(),
             "dtype": plant(),
@@ -235,7 +235,7 @@ def frames(plant):
     return [
         at
         | {
-            "name": plant("/home/zyxquark{}/train.py(3): main"),
+            "name": plant("/data/zyxquark{}/train.py(3): main"),
             "ts": 1000,
             "dur": 900,
             "args": {"Python id": 1},
@@ -275,7 +275,7 @@ def manifest(plant):
             "runs_dir": plant(),
             "overrides": {plant(): plant()},
         },
-        "command": [plant("/home/zyxquark/{}"), plant()],
+        "command": [plant("/data/zyxquark/{}"), plant()],
         "seeds": {"seed": 3, plant(): plant()},
         "started": plant("2026-01-01zyxquark{}"),
         "ended": plant(),

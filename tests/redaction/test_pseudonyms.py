@@ -80,7 +80,7 @@ def test_a_public_name_stays(names, kind, public):
         (kinds.RANGE, "Optimizer.step#AcmeLion.step", "Optimizer.step#range_{}.step"),
         (kinds.CALL, "cudaAcmeLaunchKernel", "cudaLaunchKernel_call_{}"),
         (kinds.MODULE, "nn.Module: AcmeRouter_31", "nn.Module: Module_{}_31"),
-        (kinds.FILE, "/home/jo/acme/k.py", "file_{}.py"),
+        (kinds.FILE, "/data/acme/k.py", "file_{}.py"),
         (kinds.THREAD, "thread 7 (acme-feeder)", "thread 7 (thread_{})"),
         (kinds.GROUP_TEXT, "acme_tp_dp", "tensor_data_about_{}"),
         (kinds.VALUE, "10.1.2.3", "value_{}"),
