@@ -347,9 +347,9 @@ def roofs(plant):
 
 
 def unpacked(path):
-    """Return every byte of a copy, what is packed unpacked; and the names of its files."""
+    """Return every byte of a copy, what is packed unpacked; and the names of files in it."""
     files = [path] if path.is_file() else [f for f in path.rglob("*") if f.is_file()]
-    texts = [f.name.encode() for f in files]
+    texts = [f.name.encode() for f in files if f != path]
     for file in files:
         data = file.read_bytes()
         texts.append(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)

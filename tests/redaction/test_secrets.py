@@ -22,7 +22,7 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def made(source):
-    return redact(source, source.parent / f"{source.name}-copy")
+    return redact(source, source.parent / f"{source.name}-{SECRET}")
 
 
 def left(data):
@@ -89,13 +89,13 @@ def test_python_frames_other_than_of_modules_are_gone(made):
 def test_a_file_alone_and_a_folder_of_parquet_hold_none_of_it_either(source, tmp_path):
     alone = tmp_path / "zyxquark.json.gz"
     alone.write_bytes((source / "rank0.trace.json.gz").read_bytes())
-    made = redact(alone, tmp_path / "copy.json")
+    made = redact(alone, tmp_path / "zyxquark-copy.json")
     assert made.is_same
     assert left(planted.unpacked(made.path)) == []
     # in Parquet texts are packed, so they are looked for in what a reader gets, and in the manifest
     stored = export(open_source(alone), tmp_path / "zyxquark-stored")
     held = replaced_format(stored)
-    made = redact(held, tmp_path / "parquet")
+    made = redact(held, tmp_path / "zyxquark-parquet")
     assert made.is_same
     again = open_source(made.path)
     assert {f"{t}.{c}" for t, c in texts(again) if holds(again, t, c)} == set()

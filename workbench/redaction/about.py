@@ -41,12 +41,12 @@ MFMAFI8OpsLow MFMAI8Ops MFMAI8OpsHigh
 _PROPERTIES = frozenset(PROPERTIES.split())
 
 
-def redacted(meta: TraceMeta, path: Path, ordinals: Mapping[str, int], names: Names) -> TraceMeta:
-    """Return the metadata of a copy at `path`; `ordinals` number threads' ids that are text."""
+def redacted(meta: TraceMeta, ordinals: Mapping[str, int], names: Names) -> TraceMeta:
+    """Return the metadata of a copy; `ordinals` number threads' ids that are text."""
     reason = meta.device_reason
     return replace(
         meta,
-        path=path,
+        path=Path("redacted"),  # a copy may be renamed, so it does not know its name
         format=names.one(kinds.PHRASE, meta.format),
         sha256=names.key.digest(meta.sha256),
         threads=tuple(_thread(t, ordinals, names) for t in meta.threads),

@@ -73,8 +73,8 @@ class Redaction:
             "key": str(self.key),
             "renamed": self.renamed,
             "left_out": list(self.left_out),
-            "kept": "times, also when it was recorded; sizes, shapes, ids, process and thread "
-            "numbers; public names",
+            "kept": "times, also when it was recorded; sizes, shapes, numbers among arguments; "
+            "ids, also of processes and threads; public names",
             "differ": differ,
         }
         if not brief:
@@ -116,7 +116,7 @@ def redact(source: str | Path, new: str | Path, *, key: str | Path | None = None
     names = Names(keys.read(secret) if is_old else Key(), on_host=on_host)
     _check_form(original, old, target)
     ordinals = about.thread_ids(original.ranks)
-    copies = [_copy(trace, target, ordinals, names) for trace in original.ranks]
+    copies = [_copy(trace, ordinals, names) for trace in original.ranks]
     files = beside.copied(original, names) if old.is_dir() else {}
     with keys.kept(names.key, secret, is_old=is_old):
         _write(copies, files, target)
@@ -174,11 +174,11 @@ def _is_events(original: Trace | Job) -> bool:
     return all(t.meta.format == _EVENTS for t in original.ranks)
 
 
-def _copy(trace: Trace, target: Path, ordinals: Mapping[str, int], names: Names) -> Trace:
+def _copy(trace: Trace, ordinals: Mapping[str, int], names: Names) -> Trace:
     renamed, frames = tables.redacted(trace, names)
     renamed["problems"] = pl.concat([renamed["problems"], problems.table([REDACTED])])
     host_steps = trace.host_steps.select(*HOST_STEPS)
-    meta = about.redacted(trace.meta, Path(target.name), ordinals, names)
+    meta = about.redacted(trace.meta, ordinals, names)
     return Trace(meta, renamed, lambda: frames, host_steps)
 
 

@@ -176,7 +176,9 @@ def is_version(text: str) -> bool:
 
 
 def _folded(text: str, known: frozenset[str]) -> bool:
-    return all(len(w) <= _SHORT or w.lower() in known for w in _LETTERS.findall(text))
+    words = _LETTERS.findall(text)
+    longer = [w.lower() for w in words if len(w) > _SHORT]
+    return all(w in known for w in longer) and bool(longer or not words)
 
 
 def is_product(name: str) -> bool:
