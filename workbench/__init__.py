@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from workbench.noting.frame import notes
     from workbench.panels.explorer import Explorer
     from workbench.panels.launcher import Launcher
+    from workbench.redaction import redact
     from workbench.trace.core import Job, Trace
     from workbench.trace.open import open_source as open  # noqa: A004 - wb.open is its name
     from workbench.views.saving import save_view
@@ -105,6 +106,7 @@ _HOME = {
     "queue_depth": "workbench.analysis.queue",
     "recompute": "workbench.analysis.recompute",
     "record": "workbench.capture",
+    "redact": "workbench.redaction",
     "regions": "workbench.analysis.regions",
     "recoverable": "workbench.analysis.recoverable",
     "roofline": "workbench.analysis.roofline",
@@ -166,6 +168,7 @@ __all__ = [
     "recompute",
     "record",
     "recoverable",
+    "redact",
     "regions",
     "roofline",
     "save_view",

@@ -20,7 +20,7 @@ from workbench.analysis.names import ANALYSES
 from workbench.command import AsCsv, AsJson, Force, OutFile, print_table
 from workbench.errors import UsageError, WorkbenchError
 from workbench.note_verb import notes
-from workbench.verbs import ceilings, doctor, record, runs, workloads
+from workbench.verbs import ceilings, doctor, record, redact, runs, workloads
 
 if TYPE_CHECKING:
     from workbench.trace.core import Job, Trace
@@ -37,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _verb in (record, runs, doctor, workloads, ceilings, notes):
+for _verb in (record, runs, doctor, workloads, ceilings, notes, redact):
     app.command()(_verb)
 
 SHOW = f"""Print an analysis or a table of a recording.

@@ -1,4 +1,4 @@
-"""The verbs around recording: what can run here, running it, and what was run."""
+"""The verbs around recording: what can run here, running it, what was run, and sharing it."""
 
 from __future__ import annotations
 
@@ -167,3 +167,35 @@ def _workload(subject: list[str] | None, script: Path | None) -> str | None:
             "a parameter is changed with --set KEY=VALUE."
         )
     return subject[0]
+
+
+def redact(
+    source: Annotated[
+        Path, typer.Argument(help="A run folder, a trace file or a folder of ranks.")
+    ],
+    new: Annotated[
+        Path,
+        typer.Option("-o", "--output", help="The copy: FILE.json.gz of one file, else a folder."),
+    ],
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            help="The private key's file, NEW.key.json by default; an earlier one is used again."
+        ),
+    ] = None,
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Copy a recording without the user's own names and stacks, and compare every analysis of both.
+
+    Names of modules, kernels, ranges, hosts, paths that no public list has become pseudonyms, which
+    the private key maps back. Exit 1 when an analysis tells another thing of the copy.
+    """
+    from workbench.redaction import redact as copied
+
+    made = copied(source, new, key=key)
+    table = made.proof if as_json or as_csv else made.proof.drop("same")
+    print_table(table, meta=made.about(brief=not as_json), as_json=as_json, as_csv=as_csv)
+    if not made.is_same:
+        raise typer.Exit(1)

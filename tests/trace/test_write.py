@@ -358,7 +358,7 @@ def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(trace, tmp_pa
     path = tmp_path / "out.json"
     path.write_text("before")
 
-    def full(_):
+    def full(*_):
         yield b"{"
         raise OSError(28, "No space left on device")
 

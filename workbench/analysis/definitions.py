@@ -24,6 +24,14 @@ SCHEMA = {
 }
 NEEDS = ("accelerator",)
 RULES = (hta, tracelens, tensorboard, nsight)
+EXPRESSIONS = (
+    *hta.CLASSES["0.5.0"].values(),
+    tracelens.COPY_KERNEL,
+    tracelens.COMMUNICATION,
+    *nsight.STARTS_WITH_NCCL.values(),
+    *nsight.HOLDS_NCCL.values(),
+)
+"""What these tools look for in the name of a kernel."""
 
 
 def definitions(

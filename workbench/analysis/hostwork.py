@@ -101,8 +101,13 @@ def is_gil(name: str) -> bool:
     return bool(_GIL.search(name))
 
 
+def blocks(call: str) -> bool:
+    """Say whether a runtime call is a copy that returns when it is done, by its name."""
+    return bool(_BLOCKING_COPY.match(call))
+
+
 def _is_sync(calls: pl.DataFrame) -> pl.Series:
-    blocking = matching(calls["name"], lambda name: bool(_BLOCKING_COPY.match(name)))
+    blocking = matching(calls["name"], blocks)
     return (calls["kind"] == "sync") | blocking
 
 

@@ -98,7 +98,9 @@ def _from_kernels(lists: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     kernels = _kernels(lists, trace)
     names = kernels.select("kernel").unique()
     parts = names["kernel"].str.extract_groups(TYPES).struct.unnest()
-    known = [pl.Series(n, [_known(v) for v in parts[n]], dtype=pl.String) for n in parts.columns]
+    known = [
+        pl.Series(n, [element_type(v) for v in parts[n]], dtype=pl.String) for n in parts.columns
+    ]
     names = names.hstack(known)
     typed = kernels.join(names, on="kernel").filter(pl.col("first").is_not_null())
     agreed = typed.group_by("id").agg(
@@ -108,8 +110,8 @@ def _from_kernels(lists: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     return agreed.filter(one).select("id", pl.col("first", "second").list.first())
 
 
-def _known(name: str | None) -> str | None:
-    """Return the name that profilers write; None for what is no element type."""
+def element_type(name: str | None) -> str | None:
+    """Return the name that profilers write of a template's type; None for no element type."""
     if name is None:
         return None
     digits = "".join(c for c in name.partition("<")[2] if c.isdigit())

@@ -25,6 +25,17 @@ def table(problems: Sequence[Problem]) -> pl.DataFrame:
     return pl.DataFrame([asdict(p) for p in problems], schema=schema.polars_schema("problems"))
 
 
+def redacted() -> Problem:
+    """Return what a copy without the user's own names says of itself."""
+    return Problem(
+        code="redacted",
+        count=1,
+        first_example="workbench redact",
+        effect="names that no public list has are pseudonyms, and of Python stacks only the calls "
+        "of modules are left",
+    )
+
+
 class Tally:
     """Counts kinds of fault while a file is read; each kind becomes one problem."""
 

@@ -137,15 +137,21 @@ def save(
         Something lies there already.
     """
     check_free(folder, force=force)
-    tables = {**trace.tables, HOST_STEPS_TABLE: trace.host_steps}
-    if frames or FRAMES in vars(trace):
-        tables[FRAMES] = trace.frames
+    tables = whole(trace, frames=frames)
     try:
         with atomic.new_folder(folder, replace_old=force) as part:
             write_tables(part, replace(trace.meta, path=Path(trace.meta.path.name)), tables, reader)
     except UNWRITABLE as error:
         raise InputError(f"{folder} can't be written: {atomic.reason(error)}.") from None
     return folder
+
+
+def whole(trace: Trace, *, frames: bool = True) -> dict[str, pl.DataFrame]:
+    """Return every table that is stored, Python frames when asked for or built before."""
+    tables = {**trace.tables, HOST_STEPS_TABLE: trace.host_steps}
+    if frames or FRAMES in vars(trace):
+        tables[FRAMES] = trace.frames
+    return tables
 
 
 def load(folder: Path) -> Trace:

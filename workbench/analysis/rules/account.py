@@ -19,6 +19,8 @@ from workbench.analysis.window import Selection, spans
 from workbench.intervals import Intervals, Times
 from workbench.trace.core import Trace
 
+EXAMPLE_LENGTH = 60
+"""Characters of a name that a reason gives as an example."""
 SORTS = ("compute", "communication", "copy", "set", "other")
 """What an event is to a rule, by its number in `Events.sort`."""
 COMPUTE, COMMUNICATION, COPY, SET, OTHER = range(5)
@@ -222,7 +224,7 @@ def reclassed(old: Events, new: Events, names: pl.Series) -> str:
     if not len(other):
         return "classes go by name"
     longest = other[np.argmax((old.end - old.start)[other])]
-    told = str(names[int(longest)])[:60]
+    told = str(names[int(longest)])[:EXAMPLE_LENGTH]
     return (
         f"classes go by name, which changes {len(other)} of {len(old.sort)} activities "
         f"({told}: {SORTS[new.sort[longest]]}, not {SORTS[old.sort[longest]]})"

@@ -18,7 +18,7 @@ from workbench.analysis.rules import account
 from workbench.analysis.rules.account import Account, Events, Stage, View
 from workbench.trace.core import Source, Trace
 
-_COPY_KERNEL = (
+COPY_KERNEL = (
     r"^(MEMORY_COPY_(HOST_TO_DEVICE|DEVICE_TO_HOST|DEVICE_TO_DEVICE)"
     r"|__amd_rocclr_copyBuffer(Rect)?(Aligned)?)(\.kd)?$"
 )
@@ -39,7 +39,7 @@ def linked(trace: Trace, activities: pl.DataFrame) -> pl.DataFrame:
 
 def sorts(activities: pl.DataFrame) -> NDArray[np.int8]:
     """Return the sort of each activity: copies by kind, all else by name."""
-    rules = {account.COPY: _COPY_KERNEL, account.COMMUNICATION: COMMUNICATION}
+    rules = {account.COPY: COPY_KERNEL, account.COMMUNICATION: COMMUNICATION}
     named = account.by_name(activities["name"], rules, account.COMPUTE)
     is_copy = (activities["kind"] == "copy").to_numpy()
     return np.where(is_copy, np.int8(account.COPY), named)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import polars as pl
@@ -64,6 +64,22 @@ def says_partial(header: Header, problems: list[Problem]) -> bool:
         )
     )
     return True
+
+
+class Carried(msgspec.Struct):
+    """What our own copy of a recording says that reading the recording met."""
+
+    truncated: bool = False
+    device_kind: Literal["cuda", "rocm", "mtia", "npu", "xpu", "hpu", "cpu"] | None = None
+    problems: list[Problem] = []
+
+
+def carried(header: Header) -> Carried:
+    """Return it; nothing for a file of others, and for one whose words are not of this form."""
+    try:
+        return msgspec.json.decode(header.workbench or b"{}", type=Carried)
+    except UNREADABLE:
+        return Carried()
 
 
 class HeaderFields(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from workbench.trace.kineto.categories import ACCELERATOR_CATEGORIES, UNREAD_ACT
 from workbench.trace.kineto.events import InexactTimesError, Reader
 from workbench.trace.kineto.frames import read_frames
 from workbench.trace.kineto.header import (
+    carried,
     decode_header,
     device_kind,
     header_fields,
@@ -28,6 +30,7 @@ from workbench.trace.kineto.header import (
 from workbench.trace.kineto.pieces import EventLists
 from workbench.trace.kineto.tables import Builder
 from workbench.trace.problems import Problem
+from workbench.trace.problems import table as problem_table
 
 Tables = dict[str, pl.DataFrame]
 DAY_NS = 86_400 * 10**9
@@ -58,13 +61,23 @@ def read(path: Path) -> Trace:
                 reader.as_text = True
                 build.add(piece._replace(events=reader.decode(piece.text)))
         lists.check_not_empty(build.events)
-        bare, first = _raw_trace(build, lists, reader, path, sha256.result())
-    return attribute(bare, partial(read_frames, bare.meta, first), reader="PyTorch profiler JSON")
+        bare, first, told = _raw_trace(build, lists, reader, path, sha256.result())
+    frames = partial(read_frames, bare.meta, first)
+    return _with_carried(attribute(bare, frames, reader="PyTorch profiler JSON"), told)
+
+
+def _with_carried(trace: Trace, told: list[Problem]) -> Trace:
+    """Put what the file says of its recording in the place of the same faults met again in it."""
+    if not told:
+        return trace
+    again = pl.col("code").is_in([p.code for p in told])
+    problems = pl.concat([problem_table(told), trace.problems.filter(~again)])
+    return replace(trace, tables={**trace.tables, "problems": problems})
 
 
 def _raw_trace(
     build: Builder, lists: EventLists[Args], reader: Reader[Args], path: Path, sha256: str
-) -> tuple[raw.RawTrace, int]:
+) -> tuple[raw.RawTrace, int, list[Problem]]:
     problems = build.close()
     header = decode_header(lists.header, lists.header_before, problems)
     problems += [*lists.problems(), *_misfits(reader, build), *_unread(build)]
@@ -79,7 +92,9 @@ def _raw_trace(
     if header_says(header.profile_memory) and not tables["memory"].height:
         problems.append(_no_memory_events(path))
     categories = set(build.categories)
-    kind = told.device_kind or device_kind(categories, fields.devices, tables["launches"])
+    kept = carried(header)
+    kind = kept.device_kind or told.device_kind
+    kind = kind or device_kind(categories, fields.devices, tables["launches"])
     meta = TraceMeta(
         path=path,
         format="pytorch-profiler",
@@ -92,7 +107,7 @@ def _raw_trace(
         groups=fields.groups,
         producer=fields.producer,
         events=build.events,
-        truncated=says_partial(header, problems) or lists.truncated,
+        truncated=says_partial(header, problems) or lists.truncated or kept.truncated,
         device_kind=kind,
         device_reason=None,
     )
@@ -104,7 +119,7 @@ def _raw_trace(
         unread_accelerator=next((k for c, k in UNREAD_ACTIVITY.items() if c in categories), None),
         problems=problems,
     )
-    return bare, first
+    return bare, first, kept.problems
 
 
 def header_says(field: bytes) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+import polars as pl
 from isal import igzip
 
 from workbench.errors import InputError, UsageError
@@ -32,11 +33,19 @@ _OURS = frozenset(
 )
 
 
-def write(trace: Trace, path: Path, *, part: Part | None = None, force: bool = False) -> Path:
+def write(
+    trace: Trace,
+    path: Path,
+    *,
+    part: Part | None = None,
+    with_problems: bool = False,
+    force: bool = False,
+) -> Path:
     """Write a trace, or a part of one, to FILE.json or FILE.json.gz; return the file.
 
     Times are decimal microseconds with three decimals, exact; the header's baseTimeNanoseconds
-    keeps them small.
+    keeps them small. `with_problems`: what reading the recording met goes along, so that who reads
+    the file is told the same.
 
     Raises
     ------
@@ -52,7 +61,8 @@ def write(trace: Trace, path: Path, *, part: Part | None = None, force: bool = F
         raise UsageError(f"{path} exists already; {fix}.")
     try:
         with _whole_file(path) as file:
-            for text in _texts(part or whole(trace)):
+            told = trace.problems if with_problems else None
+            for text in _texts(part or whole(trace), told):
                 file.write(text)
     except OSError as error:
         raise InputError(f"{path} can't be written: {atomic.reason(error)}.") from None
@@ -74,8 +84,9 @@ def _whole_file(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-def _texts(part: Part) -> Iterator[bytes]:
-    yield _header(part.meta, part.meta.origin_ns - (0 if part.is_empty else LEAD_NS))
+def _texts(part: Part, problems: pl.DataFrame | None) -> Iterator[bytes]:
+    base_ns = part.meta.origin_ns - (0 if part.is_empty else LEAD_NS)
+    yield _header(part.meta, base_ns, problems)
     first = True
     for block in blocks(part):
         for lines in _lines(block):
@@ -90,11 +101,14 @@ def _lines(block: Block) -> Iterator[str]:
             yield rows.select(block.event.alias("line"))["line"].str.join(",\n").item()
 
 
-def _header(meta: TraceMeta, base_ns: int) -> bytes:
+def _header(meta: TraceMeta, base_ns: int, problems: pl.DataFrame | None) -> bytes:
     """Return everything before the events."""
     fields: dict[str, object] = {k: v for k, v in meta.producer.items() if k not in _OURS}
     ours: dict[str, object] = {"version": __version__, "exported_from": meta.path.name}
-    if meta.truncated:
+    if problems is not None:
+        ours |= {"truncated": meta.truncated, "device_kind": meta.device_kind}
+        ours["problems"] = problems.to_dicts()
+    elif meta.truncated:
         ours["partial"] = True
     fields["workbench"] = ours
     if meta.devices:
