@@ -19,6 +19,7 @@ from workbench.analysis import (
     steps,
     trust,
 )
+from workbench.noting import frame as notes_frame
 from workbench.trace.schema import polars_schema
 from workbench.views import columns, tables
 from workbench.views.tables import Column, html_table
@@ -139,6 +140,7 @@ def test_every_column_list_fits_the_frame_of_its_analysis():
         columns.COLLECTIVES: collectives.SCHEMA,
         columns.PROBLEMS: dict(polars_schema("problems")) | {"rank": pl.Int32()},
         columns.TRUST: trust.SCHEMA,
+        columns.NOTES: notes_frame.SCHEMA,
     }
     schemas |= {columns.ROOFLINE: roofline.COLUMNS | roofline.GROUPED}
     schemas |= {columns.RECOVERABLE: recoverable.SCHEMA | {"group": pl.String()}}

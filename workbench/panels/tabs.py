@@ -36,7 +36,7 @@ TABS: Mapping[str, tuple[Part | Dials, ...]] = {
     "Kernels": (
         Rows(
             frame="kernels",
-            columns=columns.KERNELS,
+            columns=columns.noted(columns.KERNELS),
             said="Device time by name. Durations are clipped to the window and summed, so kernels "
             "that run at the same time count each; count, mean and the rest are of those that "
             "start in it.",
@@ -45,7 +45,7 @@ TABS: Mapping[str, tuple[Part | Dials, ...]] = {
     "Operators": (
         Rows(
             frame="ops",
-            columns=columns.OPS,
+            columns=columns.noted(columns.OPS),
             said="Device and host time by framework operator. Self device time is that of what "
             "the operator launched itself; only self times may be added up.",
         ),

@@ -5,12 +5,18 @@ from __future__ import annotations
 from workbench.views.tables import Column
 
 _PLACE = Column("place", "where", "place", "rank and device")
-NOTED = Column("noted", "note", hint="what people noted on this name", spare=True)
+_NOTED = Column("noted", "note", hint="what people noted on this name", spare=True)
+
+
+def noted(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return the columns of a table of names, with what people noted on each beside it."""
+    return columns[0], _NOTED, *columns[1:]
+
+
 KERNELS = (
     Column("name", "kernel", hint="name as recorded; under host execution an operator's"),
     Column("kind", "kind"),
     _PLACE,
-    NOTED,
     Column("share", "share of all", "share", "of the sum of all rows of the same device"),
     Column("total_ns", "total", "time", "durations inside the window, summed"),
     Column("count", "count", "count", "how many start in the window"),
@@ -22,7 +28,6 @@ KERNELS = (
 OPS = (
     Column("name", "operator"),
     Column("rank", "rank", "count"),
-    NOTED,
     Column("device_share", "share of device time", "share", "of the sum of self device times"),
     Column("self_device_ns", "self device", "time", "device time of what it launched itself"),
     Column("total_device_ns", "total device", "time", "with what the operators it calls launched"),
