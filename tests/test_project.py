@@ -33,6 +33,7 @@ PUBLIC_NAMES = {
     "Explorer",
     "Job",
     "Launcher",
+    "Only",
     "Run",
     "Timeline",
     "Trace",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from workbench.analysis.memory_timeline import memory_timeline
     from workbench.analysis.mfu import mfu
     from workbench.analysis.modules import modules
+    from workbench.analysis.only import Only
     from workbench.analysis.op_tree import op_tree
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
@@ -63,6 +64,7 @@ _HOME = {
     "Explorer": "workbench.panels.explorer",
     "Job": "workbench.trace.core",
     "Launcher": "workbench.panels.launcher",
+    "Only": "workbench.analysis.only",
     "Run": "workbench.capture",
     "Timeline": "workbench.views.timeline",
     "Trace": "workbench.trace.core",
@@ -120,6 +122,7 @@ __all__ = [
     "Explorer",
     "Job",
     "Launcher",
+    "Only",
     "Run",
     "Timeline",
     "Trace",

@@ -90,6 +90,13 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
             metavar="NAME|FILE", help="Roofs of this part, or of a .csv or .json that describes it."
         ),
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND=NAME",
+            help="Only what is of a kernel, operator or module=PATH; may be given for each.",
+        ),
+    ] = None,
     top: Annotated[int | None, typer.Option(help="Only the first N rows.")] = None,
     sort: Annotated[str | None, typer.Option(help="Sort by this column.")] = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
@@ -100,6 +107,7 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
 ) -> None:
     """Print an analysis or a table of a recording; its help names them all (`SHOW`)."""
     from workbench import show as shown
+    from workbench.analysis.only import parsed
     from workbench.trace.open import open_source
 
     opened = open_source(source)
@@ -112,6 +120,7 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
         convention=convention,
         counters=None if counters is None else _counters(counters),
         hardware=hardware,
+        only=parsed(only) if only else None,
     )
     found = shown.frame(opened, name, choice)
     table = shown.arrange(found, top=top, sort=sort, columns=columns)
