@@ -16,17 +16,19 @@ import polars as pl
 import traitlets as t
 
 from workbench.errors import UsageError
-from workbench.views import filters, lane_table, replies, theme
+from workbench.views import chosen, filters, lane_table, replies, theme
 from workbench.views import timeline_traits as traits
 from workbench.views.lanes import Lanes
 from workbench.views.layers import from_frame
 from workbench.views.lod import NONE
 from workbench.views.overview import overview, png
-from workbench.views.search import MAX_FOUND, Found, find, hits
+from workbench.views.search import MAX_FOUND, Found, find, hits, matching
 from workbench.views.trace_lanes import activity_lanes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from workbench.trace.core import Source
 
@@ -66,9 +68,9 @@ class Timeline(anywidget.AnyWidget):
     search = t.Unicode().tag(sync=True)
     filter = traits.choices()
     matches = t.Dict().tag(sync=True)
-    """Of a search: `text`, `total`, `within` (those that touch `window`, on any lane), `at` (the
-    number of the selected one in order of time, from 1; 0 without), `problem` (what is wrong with
-    a text typed in the browser)."""
+    """Of a search or an emphasis: `text`, `total`, `within` (those that touch `window`, on any
+    lane), `at` (the number of the selected one in order of time, from 1; 0 without), `problem`
+    (what is wrong with a text typed in the browser)."""
     filtered = t.Unicode().tag(sync=True)
     """What `filter` leaves, as a sentence; empty without one."""
     offers = t.Dict().tag(sync=True)
@@ -91,6 +93,7 @@ class Timeline(anywidget.AnyWidget):
     ) -> None:
         self.data = self.drawn = _lanes_of(source, by)
         self.found: Found | None = None
+        self._emphasis: tuple[str, NDArray[np.bool_]] | None = None
         self._offered = filters.offered(self.data)
         end = self.data.origin_ns + self.data.engine.span_ns
         rows = np.bincount(self.data.row_lane, minlength=len(self.data.lanes)).tolist()
@@ -179,9 +182,19 @@ class Timeline(anywidget.AnyWidget):
     def _exact(self, proposal: Mapping[str, Any]) -> list[dict[str, Any]]:
         return traits.spans(proposal["value"])
 
-    def check(self, search: str, chosen: Mapping[str, Any]) -> None:
+    def emphasise(self, what: str, rows: Iterable[chosen.Rows] = ()) -> None:
+        """Mark the events of some rows and dim the rest; `what` names them, "" marks none.
+
+        `matches` and the keys of a search then count and walk these; a search stands in their
+        place as long as it lasts.
+        """
+        self._emphasis = (what, chosen.mask(self.data, rows)) if what else None
+        if not self.search:
+            self._look(None)
+
+    def check(self, search: str, filtered: Mapping[str, Any]) -> None:
         """Raise UsageError for a `search` or a `filter` that could not be set."""
-        filters.checked(self.data, chosen, self._offered)
+        filters.checked(self.data, filtered, self._offered)
         if search:
             hits(self.data, search)
 
@@ -209,10 +222,19 @@ class Timeline(anywidget.AnyWidget):
 
     @t.observe("search")  # type: ignore[untyped-decorator]
     def _look(self, _: object) -> None:
-        text = self.search
-        self.found = Found(self.drawn, hits(self.data, text)) if text else None
+        keep = self._kept()
+        part = self.drawn.places
+        self.found = (
+            None if keep is None else Found(self.drawn, keep if part is None else keep[part])
+        )
         self._count(None)
         self.version += 1
+
+    def _kept(self) -> NDArray[np.bool_] | None:
+        """Say of each event whether it is searched for, or else emphasised."""
+        if self.search:
+            return matching(self.data, self.search)
+        return self._emphasis[1] if self._emphasis is not None else None
 
     @t.observe("window")  # type: ignore[untyped-decorator]
     def _count(self, _: object) -> None:
@@ -222,7 +244,8 @@ class Timeline(anywidget.AnyWidget):
         within = self.found.within(*self.window)
         at = self.found.number(self._marked())
         counts = {"total": self.found.total, "within": within, "at": at}
-        self.matches = {"text": self.search} | counts | {"problem": ""}
+        text = self.search or (self._emphasis or ("",))[0]
+        self.matches = {"text": text} | counts | {"problem": ""}
 
     @t.observe("selected")  # type: ignore[untyped-decorator]
     def _highlight(self, _: object) -> None:
