@@ -60,6 +60,7 @@ PUBLIC_NAMES = {
     "input_wait",
     "kernels",
     "launches",
+    "leads",
     "memory",
     "memory_peak",
     "memory_timeline",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.analysis.idle import idle, idle_causes
     from workbench.analysis.kernels import kernels
     from workbench.analysis.launches import delays, launches
+    from workbench.analysis.leads import leads
     from workbench.analysis.memory import memory
     from workbench.analysis.memory_peak import memory_peak
     from workbench.analysis.memory_timeline import memory_timeline
@@ -90,6 +91,7 @@ _HOME = {
     "input_wait": "workbench.analysis.data_wait",
     "kernels": "workbench.analysis.kernels",
     "launches": "workbench.analysis.launches",
+    "leads": "workbench.analysis.leads",
     "memory": "workbench.analysis.memory",
     "memory_peak": "workbench.analysis.memory_peak",
     "memory_timeline": "workbench.analysis.memory_timeline",
@@ -149,6 +151,7 @@ __all__ = [
     "input_wait",
     "kernels",
     "launches",
+    "leads",
     "memory",
     "memory_peak",
     "memory_timeline",

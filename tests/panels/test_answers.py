@@ -6,7 +6,8 @@ from tinytrace import allocation, call, kernel, op, step, write
 
 import workbench as wb
 from workbench.errors import UsageError
-from workbench.panels.answers import Answers, Choice
+from workbench.panels.answers import Answers
+from workbench.panels.choice import Choice
 from workbench.panels.details import details
 
 US = 1000
