@@ -71,10 +71,11 @@ def test_frames_are_computed_once_and_named(job):
     answers = Answers(job, Choice())
     assert answers["summary"] is answers["summary"]
     assert list(answers) == [
-        "summary", "breakdown", "steps", "waterfall_mean", "kernels", "ops", "modules", "phases",
-        "idle", "idle_causes", "launches", "queue_depth", "overlap", "groups", "collectives",
-        "memory_timeline", "memory_peak", "roofline", "recoverable",
-        "coverage", "problems", "trust",
+        "summary", "selected", "breakdown", "leads", "mfu", "energy", "steps", "waterfall_mean",
+        "kernels", "ops", "modules", "phases", "idle", "idle_causes", "launches", "queue_depth",
+        "overlap", "groups", "collectives", "exposed", "memory_timeline", "memory_peak", "roofline",
+        "recoverable", "coverage", "counters", "counter_roofline", "problems", "trust", "compare",
+        "compare_part", "compare_family", "compare_kernel", "compare_operator", "compare_host",
     ]  # fmt: skip
     assert repr(answers).startswith("Answers(summary, ")
 

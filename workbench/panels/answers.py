@@ -82,6 +82,10 @@ class Answers(Mapping[str, pl.DataFrame]):
         other.forget("compare", *COMPARISONS)
         return other
 
+    def known(self, name: str) -> pl.DataFrame | None:
+        """Return a frame that was asked for already; None for another."""
+        return self._known.get(name)
+
     def forget(self, *names: str) -> None:
         """Ask these frames anew when they are looked at."""
         for name in names:

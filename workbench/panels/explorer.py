@@ -264,6 +264,8 @@ class Explorer(Shown):
                 self.timeline.window = done.window
             self.timeline.selected = done.event or ({} if done.window else self.timeline.selected)
         self._show()
+        if self.answers is not None:
+            self.panes.mark({table: row})  # of several rows alike the one that was clicked
 
     def _choose_step(self, step: int) -> None:
         """Choose a step, in place of a range; the window is made of steps then."""

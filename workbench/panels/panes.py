@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
@@ -56,6 +57,7 @@ class Panes:
         self._drawn: dict[str, pl.DataFrame] = {}
         """The frame that each picture was asked for last."""
         self._stale: set[str] = set(TABS)
+        self._is_filling = False
         self._titles = tuple(TABS)
         self.tabs = w.Tab(list(self._boxes.values()), titles=tuple(TABS), selected_index=0)
         self.tabs.observe(lambda _: self._fill(), "selected_index")
@@ -66,8 +68,9 @@ class Panes:
 
     def show(self, answers: Answers) -> None:
         """Show other answers; tabs out of sight wait until they are opened."""
+        shown = None if self.answers is None else self.answers.known("breakdown")
+        same_bars = shown is not None and shown is answers.known("breakdown")
         self._offer(answers)
-        same_bars = self.answers is not None and (self.answers["breakdown"] is answers["breakdown"])
         self.answers, self._stale = answers, set(TABS)
         self._marks = dict.fromkeys(self.tables, NO_ROW)
         if not same_bars:
@@ -83,6 +86,11 @@ class Panes:
             self.tabs.children = [self._boxes[title] for title in titles]
             self.tabs.selected_index = titles.index(kept) if kept in titles else 0
         self.tabs.titles = tuple(_counted(answers, title) for title in titles)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The tabs that are shown, without counts."""
+        return self._titles
 
     @property
     def tab(self) -> str:
@@ -129,8 +137,9 @@ class Panes:
     def mark(self, rows: Mapping[str, int]) -> None:
         """Highlight one row of each table, -1 for none."""
         self._marks |= rows
-        for name, row in rows.items():
-            self.tables[name].selected = row
+        with self._filling():
+            for name, row in rows.items():
+                self.tables[name].selected = row
 
     def follow(self) -> None:
         """Mark, in the tab in sight, the rows of what is chosen or selected."""
@@ -142,9 +151,18 @@ class Panes:
             self.mark({name: row for name, row in found.items() if row is not None})
             self._stale |= set(TABS) - {self.tab}  # their rows are looked up when they are opened
 
+    @contextmanager
+    def _filling(self) -> Iterator[None]:
+        """Set tables without it being a click."""
+        before, self._is_filling = self._is_filling, True
+        try:
+            yield
+        finally:
+            self._is_filling = before
+
     def _clicked(self, name: str, on_row: Callable[[str, int], None]) -> Callable[[Any], None]:
         def act(change: Any) -> None:
-            if change["new"] != self._marks[name]:
+            if not self._is_filling and change["new"] != self._marks[name]:
                 self._marks[name] = change["new"]
                 on_row(name, change["new"])
 
@@ -164,7 +182,8 @@ class Panes:
             return
         self._stale.discard(title)
         try:
-            contents = tuple(self._contents(self.answers, TABS[title]))
+            with self._filling():
+                contents = tuple(self._contents(self.answers, TABS[title]))
         except WorkbenchError as error:
             contents = (w.HTML(text.notes((str(error),), is_error=True)),)
         self._boxes[title].children = contents
@@ -229,7 +248,7 @@ class Panes:
 
 
 def _frames(part: Part | Dials) -> tuple[str, ...]:
-    if isinstance(part, Dials):
+    if isinstance(part, (Dials, Words)):
         return ()
     return (part.frame, *(part.frames if isinstance(part, Boxes) else ()))
 
