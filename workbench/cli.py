@@ -263,14 +263,31 @@ def cache(
 
 @app.command()
 def lab(
-    folder: Annotated[
-        Path | None, typer.Argument(help="Where the notebooks go; only an installed copy needs it.")
+    place: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER|SOURCE",
+            help="Where the notebooks go (only an installed copy needs it); with --app, what to "
+            "show: a run folder, a trace file or a folder of ranks.",
+        ),
     ] = None,
+    *,
+    as_app: Annotated[
+        bool, typer.Option("--app", help="Serve the explorer alone, without code cells.")
+    ] = False,
+    ip: Annotated[str, typer.Option(help="The address to listen at.")] = "localhost",
+    port: Annotated[int | None, typer.Option(help="The port to listen at.")] = None,
+    browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
 ) -> None:
-    """Open JupyterLab on the start notebook."""
-    from workbench.lab import start
+    """Open JupyterLab on the start notebook, or the explorer as an app."""
+    from workbench import app as apps
+    from workbench import lab as labs
 
-    start(folder)
+    serving = labs.Serving(ip=ip, port=port, browser=browser)
+    if as_app:
+        apps.start(place, serving)
+    else:
+        labs.start(place, serving)
 
 
 def _opened(source: Path, rank: int | None) -> Trace | Job:

@@ -63,7 +63,7 @@ class Controls(w.VBox):
         self.step = _dropdown([(ALL, ALL)], "step", width="120px")
         self.until = _dropdown([(ALL, ALL)], "to", width="100px")
         self.until.layout.display = "none"
-        again = w.Button(icon="refresh", tooltip="list the runs again", layout={"width": "36px"})
+        again = w.Button(description="↻", tooltip="list the runs again", layout={"width": "36px"})
         again.on_click(lambda _: refresh())
         self.by = _dropdown(POINTS, "a point is a")
         self.convention = _dropdown(list(CONVENTIONS), "FLOPs by convention")
