@@ -3,13 +3,13 @@
 import json
 
 import pytest
+from panels.counting import counted
 from tinytrace import call, kernel, op, step, write
 
 import workbench as wb
 from workbench.errors import InputError, UsageError
 from workbench.panels import state as states
 from workbench.panels.copy import CopyCode
-from panels.counting import counted
 from workbench.resources import data
 
 RANKS = data() / "generated_gpu_2ranks"

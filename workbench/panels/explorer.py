@@ -276,10 +276,13 @@ class Explorer(Shown):
             self.window.value = "steps"
 
     def _row_left(self, table: str) -> None:
+        assert self.timeline is not None
         kind = links.chosen_in(table)
         if kind == "within" and self._stretch != table:
             return
         if kind:
+            with links.silent(self):
+                self.timeline.selected = {}
             self.clear(kind)
 
 

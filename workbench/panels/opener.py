@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anywidget
+import ipywidgets as w
 import traitlets as t
 
 from workbench.errors import WorkbenchError
@@ -38,7 +39,7 @@ class Opener(anywidget.AnyWidget):
     limit = t.Int(LIMIT_BYTES).tag(sync=True)
 
     def __init__(self, open_path: Callable[[str], None], say: Callable[[str], None]) -> None:
-        super().__init__()
+        super().__init__(layout=w.Layout(flex="2 1 340px", min_width="300px"))
         self.open_path, self.say = open_path, say
         self.drop: Drop | None = None
         self.on_msg(self._on_message)
