@@ -165,7 +165,7 @@ def needed(names: set[str]) -> set[str]:
 def test_environment_file_uses_the_constraints_and_the_project():
     listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     (pip,) = [entry["pip"] for entry in listed if isinstance(entry, dict)]
-    assert pip == ["-c constraints.txt", "-e .[dev,bench]"]
+    assert pip == ["-c constraints.txt", "-e .[app,dev,bench]"]
     (python,) = [entry for entry in listed if str(entry).startswith("python=")]
     assert python.removeprefix("python=") in SpecifierSet(PROJECT["requires-python"])
 

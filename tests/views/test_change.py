@@ -10,8 +10,9 @@ MS = 1_000_000
 
 def rows(*values, rank=0):
     keys = ("kind", "name", "a_ns", "b_ns", "difference_ns", "a_count", "b_count")
-    made = [dict(zip(keys, ("part", n, a * MS, b * MS, (b - a) * MS, 1, 1), strict=True))
-            | {"rank": rank, "device": rank, "share_of_change": None} for n, a, b in values]  # fmt: skip
+    beside = {"rank": rank, "device": rank, "share_of_change": None}
+    made = [dict(zip(keys, ("part", n, a * MS, b * MS, (b - a) * MS, 1, 1), strict=True)) | beside
+            for n, a, b in values]  # fmt: skip
     return pl.DataFrame(made, schema=compare.SCHEMA)
 
 

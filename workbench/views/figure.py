@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 HERE = Path(__file__).parent
+NO_PICTURES = (
+    "There are no pictures, since {} can't be imported; tables and timeline do without. Install it "
+    "again and restart the kernel."
+)
 MIN_WIDTH, MAX_WIDTH = 320, 4000
 Draw = "Callable[[str, int], Any]"
 
@@ -82,6 +86,13 @@ class Figure(anywidget.AnyWidget):
         return item
 
     def _on_message(self, _: object, message: Mapping[str, Any], __: object = None) -> None:
+        try:
+            self._answer(message)
+        except ImportError as error:
+            said = NO_PICTURES.format(error.name or "HoloViews or Bokeh")
+            self.send({"type": "missing", "said": said, "view": message.get("view")})
+
+    def _answer(self, message: Mapping[str, object]) -> None:
         if message.get("type") == "bokehjs":
             self.send({"type": "bokehjs"}, [bokehjs()])
         elif message.get("type") == "pick":
