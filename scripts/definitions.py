@@ -76,6 +76,7 @@ SUBJECTS = {
         "workbench.analysis.breakdown:breakdown",
         "workbench.analysis.waterfall:waterfall",
         "workbench.analysis.waterfall:waterfall_mean",
+        "workbench.analysis.leads:leads",
     ],
     "Idle time": [
         "workbench.analysis.idle:idle",
@@ -91,6 +92,7 @@ SUBJECTS = {
         "workbench.analysis.dtypes:of_activities",
         "workbench.analysis.ops:ops",
         "workbench.analysis.op_tree:op_tree",
+        "workbench.analysis.only:Only",
         "workbench.analysis.subtree",
     ],
     "Launches, queue, waits and copies": [

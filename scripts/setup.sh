@@ -59,6 +59,6 @@ pip="$venv/bin/python -m pip install --disable-pip-version-check --no-input --no
 step $pip -c constraints.txt "$(pinned pip)" "$(pinned hatchling)"
 # Torch first and alone: its pin then takes a CPU build wherever the index offers one.
 step $pip --no-deps "$(pinned torch)"
-step $pip -c constraints.txt --no-build-isolation -e '.[dev,bench]'
+step $pip -c constraints.txt --no-build-isolation -e '.[app,dev,bench]'
 echo "$key" >$stamp
 rm -f $cut

@@ -33,6 +33,7 @@ PUBLIC_NAMES = {
     "Explorer",
     "Job",
     "Launcher",
+    "Only",
     "Run",
     "Timeline",
     "Trace",
@@ -59,6 +60,7 @@ PUBLIC_NAMES = {
     "input_wait",
     "kernels",
     "launches",
+    "leads",
     "memory",
     "memory_peak",
     "memory_timeline",
@@ -168,7 +170,7 @@ def needed(names: set[str]) -> set[str]:
 def test_environment_file_uses_the_constraints_and_the_project():
     listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     (pip,) = [entry["pip"] for entry in listed if isinstance(entry, dict)]
-    assert pip == ["-c constraints.txt", "-e .[dev,bench]"]
+    assert pip == ["-c constraints.txt", "-e .[app,dev,bench]"]
     (python,) = [entry for entry in listed if str(entry).startswith("python=")]
     assert python.removeprefix("python=") in SpecifierSet(PROJECT["requires-python"])
 

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from workbench.analysis.idle import idle, idle_causes
     from workbench.analysis.kernels import kernels
     from workbench.analysis.launches import delays, launches
+    from workbench.analysis.leads import leads
     from workbench.analysis.memory import memory
     from workbench.analysis.memory_peak import memory_peak
     from workbench.analysis.memory_timeline import memory_timeline
     from workbench.analysis.mfu import mfu
     from workbench.analysis.modules import modules
+    from workbench.analysis.only import Only
     from workbench.analysis.op_tree import op_tree
     from workbench.analysis.ops import ops
     from workbench.analysis.overlap import exposed, overlap
@@ -66,6 +68,7 @@ _HOME = {
     "Explorer": "workbench.panels.explorer",
     "Job": "workbench.trace.core",
     "Launcher": "workbench.panels.launcher",
+    "Only": "workbench.analysis.only",
     "Run": "workbench.capture",
     "Timeline": "workbench.views.timeline",
     "Trace": "workbench.trace.core",
@@ -91,6 +94,7 @@ _HOME = {
     "input_wait": "workbench.analysis.data_wait",
     "kernels": "workbench.analysis.kernels",
     "launches": "workbench.analysis.launches",
+    "leads": "workbench.analysis.leads",
     "memory": "workbench.analysis.memory",
     "memory_peak": "workbench.analysis.memory_peak",
     "memory_timeline": "workbench.analysis.memory_timeline",
@@ -126,6 +130,7 @@ __all__ = [
     "Explorer",
     "Job",
     "Launcher",
+    "Only",
     "Run",
     "Timeline",
     "Trace",
@@ -152,6 +157,7 @@ __all__ = [
     "input_wait",
     "kernels",
     "launches",
+    "leads",
     "memory",
     "memory_peak",
     "memory_timeline",

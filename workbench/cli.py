@@ -91,6 +91,13 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
             metavar="NAME|FILE", help="Roofs of this part, or of a .csv or .json that describes it."
         ),
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND=NAME",
+            help="Only what is of a kernel, operator or module=PATH; may be given for each.",
+        ),
+    ] = None,
     top: Annotated[int | None, typer.Option(help="Only the first N rows.")] = None,
     sort: Annotated[str | None, typer.Option(help="Sort by this column.")] = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
@@ -101,6 +108,7 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
 ) -> None:
     """Print an analysis or a table of a recording; its help names them all (`SHOW`)."""
     from workbench import show as shown
+    from workbench.analysis.only import parsed
     from workbench.trace.open import open_source
 
     opened = open_source(source)
@@ -113,6 +121,7 @@ def show(  # noqa: PLR0917 - typer reads the order of arguments from the signatu
         convention=convention,
         counters=None if counters is None else _counters(counters),
         hardware=hardware,
+        only=parsed(only) if only else None,
     )
     found = shown.frame(opened, name, choice)
     table = shown.arrange(found, top=top, sort=sort, columns=columns)
@@ -286,14 +295,31 @@ def cache(
 
 @app.command()
 def lab(
-    folder: Annotated[
-        Path | None, typer.Argument(help="Where the notebooks go; only an installed copy needs it.")
+    place: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER|SOURCE",
+            help="Where the notebooks go (only an installed copy needs it); with --app, what to "
+            "show: a run folder, a trace file or a folder of ranks.",
+        ),
     ] = None,
+    *,
+    as_app: Annotated[
+        bool, typer.Option("--app", help="Serve the explorer alone, without code cells.")
+    ] = False,
+    ip: Annotated[str, typer.Option(help="The address to listen at.")] = "localhost",
+    port: Annotated[int | None, typer.Option(help="The port to listen at.")] = None,
+    browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
 ) -> None:
-    """Open JupyterLab on the start notebook."""
-    from workbench.lab import start
+    """Open JupyterLab on the start notebook, or the explorer as an app."""
+    from workbench import app as apps
+    from workbench import lab as labs
 
-    start(folder)
+    serving = labs.Serving(ip=ip, port=port, browser=browser)
+    if as_app:
+        apps.start(place, serving)
+    else:
+        labs.start(place, serving)
 
 
 def _opened(source: Path, rank: int | None) -> Trace | Job:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from workbench import resources
@@ -34,10 +35,24 @@ def prepare(folder: Path | None) -> Path:
     return target / START
 
 
-def start(folder: Path | None) -> None:
+@dataclass(frozen=True)
+class Serving:
+    """Where a server listens, and whether it opens a browser."""
+
+    ip: str = "localhost"
+    port: int | None = None
+    """The first that is free, from the server's usual one, when it is None."""
+    browser: bool = True
+
+
+def start(folder: Path | None, serving: Serving) -> None:
     """Replace this process by JupyterLab."""
     notebook = prepare(folder)
-    command = [sys.executable, "-m", "jupyterlab", str(notebook)]
+    command = [sys.executable, "-m", "jupyterlab", str(notebook), f"--ip={serving.ip}"]
+    if serving.port is not None:
+        command += [f"--port={serving.port}", "--ServerApp.port_retries=0"]
+    if not serving.browser:
+        command.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     os.execv(sys.executable, command)  # noqa: S606 - a list, and no shell

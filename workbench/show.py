@@ -15,6 +15,7 @@ import polars as pl
 
 from workbench.analysis import needs, summary
 from workbench.analysis.names import ANALYSES, FUNCTIONS
+from workbench.analysis.only import Only
 from workbench.errors import UsageError, unknown_name
 from workbench.trace import schema
 from workbench.trace.core import Job, Source, Trace
@@ -29,6 +30,7 @@ _FLAGS = {
     "convention": "--convention",
     "counters": "--counters",
     "hardware": "--hardware",
+    "only": "--only",
 }
 
 
@@ -48,6 +50,8 @@ class Choice:
     """Hardware counters to lay beside the source."""
     hardware: str | None = None
     """A part of the hardware table, or a file that describes one, to hold rates against."""
+    only: Only | None = None
+    """Part of the work to look at alone."""
 
     def given(self) -> dict[str, Any]:
         """Return the options that were given."""
@@ -187,7 +191,7 @@ def brief(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(source: Source, table: str, choice: Choice) -> pl.DataFrame:
-    for option in ("window", "step", "by", "convention", "counters", "hardware"):
+    for option in ("window", "step", "by", "convention", "counters", "hardware", "only"):
         if option in choice.given():
             raise UsageError(f"The table {table} does not take {_FLAGS[option]}; leave it out.")
     found = source.table(table) if isinstance(source, Job) else getattr(source.ranks[0], table)

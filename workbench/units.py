@@ -11,7 +11,7 @@ NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 
-_TIME_UNITS = ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "us"))
+TIME_UNITS = ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "us"))
 _DECIMAL_PREFIXES = ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
@@ -19,7 +19,7 @@ def duration(ns: float | None) -> str:
     """Write a time in ns with a fitting unit and four significant digits; null is '-'."""
     if ns is None:
         return "-"
-    for scale, unit in _TIME_UNITS:
+    for scale, unit in TIME_UNITS:
         if abs(ns) >= scale:
             return f"{ns / scale:.4g} {unit}"
     return f"{ns:.4g} ns"
@@ -27,7 +27,7 @@ def duration(ns: float | None) -> str:
 
 def exact(ns: int) -> str:
     """Write a time in ns with all its digits, in the largest unit that it reaches."""
-    scale, unit = next(((s, u) for s, u in _TIME_UNITS if abs(ns) >= s), (1, "ns"))
+    scale, unit = next(((s, u) for s, u in TIME_UNITS if abs(ns) >= s), (1, "ns"))
     whole, rest = divmod(abs(ns), scale)
     digits = str(rest).rjust(len(str(scale)) - 1, "0").rstrip("0") if scale > 1 else ""
     return f"{'-' if ns < 0 else ''}{whole}{'.' if digits else ''}{digits} {unit}"

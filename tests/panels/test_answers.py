@@ -6,7 +6,8 @@ from tinytrace import allocation, call, kernel, op, step, write
 
 import workbench as wb
 from workbench.errors import UsageError
-from workbench.panels.answers import Answers, Choice
+from workbench.panels.answers import Answers
+from workbench.panels.choice import Choice
 from workbench.panels.details import details
 
 US = 1000
@@ -70,10 +71,12 @@ def test_frames_are_computed_once_and_named(job):
     answers = Answers(job, Choice())
     assert answers["summary"] is answers["summary"]
     assert list(answers) == [
-        "summary", "breakdown", "steps", "waterfall_mean", "kernels", "ops", "modules", "phases",
-        "idle", "idle_causes", "launches", "queue_depth", "overlap", "groups", "collectives",
-        "memory_timeline", "memory_peak", "roofline", "recoverable",
-        "coverage", "problems", "trust", "notes",
+        "summary", "selected", "breakdown", "leads", "mfu", "energy", "steps", "waterfall_mean",
+        "kernels", "ops", "modules", "phases", "idle", "idle_causes", "launches", "queue_depth",
+        "overlap", "groups", "collectives", "exposed", "memory_timeline", "memory_peak", "roofline",
+        "recoverable", "coverage", "counters", "counter_roofline", "problems", "trust", "notes",
+        "compare", "compare_part", "compare_family", "compare_kernel", "compare_operator",
+        "compare_host",
     ]  # fmt: skip
     assert repr(answers).startswith("Answers(summary, ")
 

@@ -7,13 +7,13 @@ import shutil
 
 import ipywidgets as w
 import pytest
+from panels.counting import counted
 from tinytrace import op, write
 
 import workbench as wb
 from workbench.errors import UsageError
-from workbench.panels.questions import QUESTIONS
+from workbench.panels.questions import QUESTIONS, Question
 from workbench.panels.table import NO_ROW, Table
-from workbench.panels.tabs import TABS
 from workbench.resources import data
 from workbench.trace.synthetic import SyntheticSpec, generate
 
@@ -53,17 +53,21 @@ def test_a_click_on_the_timeline_shows_details_and_rows(explorer):
     explorer.timeline.selected = {"table": "activities", "rank": 0, "id": event["id"]}
     fields = dict(explorer.details.iter_rows())
     assert fields["name"] == event["name"]
+    explorer.panes.open("Kernels")
     row = explorer.panes.tables["kernels"].selected
     shown = explorer.frames["kernels"].row(row, named=True)
     assert (shown["rank"], shown["name"], shown["kind"]) == (0, event["name"], event["kind"])
+    explorer.panes.open("Operators")
     operator = explorer.frames["ops"].row(explorer.panes.tables["ops"].selected, named=True)
     assert operator["name"] == trace.ops["name"][event["op"]] == fields["operator"]
     explorer.timeline.selected = {}
+    explorer.panes.open("Kernels")
     assert explorer.panes.tables["kernels"].selected == NO_ROW
     assert explorer.details.is_empty()
 
 
 def test_a_click_on_a_row_selects_the_longest_event(explorer):
+    explorer.panes.open("Kernels")
     explorer.panes.tables["kernels"].selected = 2
     row = explorer.frames["kernels"].row(2, named=True)
     assert explorer.timeline.selected["rank"] == row["rank"]
@@ -95,20 +99,20 @@ def test_a_selection_narrows_every_figure_and_leaves_again(explorer, folder):
 
 
 def test_tabs_are_filled_when_they_are_opened(explorer, monkeypatch):
-    asked = []
-    for name, question in QUESTIONS.items():
-        said = lambda a, n=name, q=question: (asked.append(n), q(a))[1]  # noqa: E731
-        monkeypatch.setitem(QUESTIONS, name, said)
+    asked = counted(monkeypatch)
+    explorer.panes.open("Kernels")
+    assert asked == ["kernels"]
+    asked.clear()
     explorer.choose(window="all")
     assert set(asked) == {"summary", "kernels"}  # the headline and the tab in sight
-    steps = explorer.panes.tabs.children[list(TABS).index("Steps")]
-    assert steps.children == ()
+    assert explorer.panes.contents("Idle") == ()
     explorer.panes.open("Steps")
-    assert asked[2:] == ["waterfall_mean", "steps"]
+    assert asked[2:] == ["steps"]
+    assert explorer.frames["steps"].height == 8
     assert explorer.panes.tables["steps"].html.count("data-row=") == (
         explorer.frames["steps"].height
     )
-    for title in TABS:
+    for title in explorer.panes.titles:
         explorer.panes.open(title)
     assert len(asked) == len(set(asked)), "each frame is computed once"
 
@@ -117,7 +121,7 @@ def shown(explorer, title):
     """Return what a tab shows: sentences, and the names of its pictures and tables."""
     explorer.panes.open(title)
     found = []
-    for widget in explorer.panes.tabs.children[list(TABS).index(title)].children:
+    for widget in explorer.panes.contents(title):
         if isinstance(widget, w.HTML):
             found += [html.unescape(t) for t in re.findall(r"<p[^>]*>(.*?)</p>", widget.value)]
         elif not isinstance(widget, w.HBox):  # which holds controls
@@ -133,16 +137,23 @@ def names(explorer, title):
 def test_what_each_tab_shows_of_two_ranks(explorer):
     assert names(explorer, "Modules") == ["phases", "phases"]
     assert shown(explorer, "Modules")[0].startswith("Modules are not recorded; record with")
-    assert names(explorer, "Steps") == ["waterfall", "steps", "steps"]
+    assert names(explorer, "Overview") == ["leads", "waterfall"]
+    assert names(explorer, "Steps") == ["steps", "steps"]
     assert names(explorer, "Idle") == ["idle_causes", "gaps", "idle"]
     assert names(explorer, "Launches") == ["queue", "launches"]
     assert names(explorer, "Overlap") == [
-        "overlap", "groups", "collectives", "ranks", "collectives",
+        "overlap", "groups", "collectives", "ranks", "exposed", "collectives",
     ]  # fmt: skip
     assert names(explorer, "Memory") == ["memory", "memory_peak"]
     assert "choose another above" in shown(explorer, "Memory")[0]
     explorer.choose(rank=1)  # one rank can't be compared
-    assert names(explorer, "Overlap") == ["overlap", "groups", "collectives", "collectives"]
+    assert names(explorer, "Overlap") == [
+        "overlap",
+        "groups",
+        "collectives",
+        "exposed",
+        "collectives",
+    ]
     assert "choose another above" not in shown(explorer, "Memory")[0]
 
 
@@ -155,11 +166,11 @@ def test_no_tab_is_empty_when_the_recording_lacks_everything(tmp_path):
         "No memory events are recorded; record with profile_memory=True."
     ]
     assert shown(explorer, "Overlap") == ["No collective is recorded; record a distributed run."]
-    assert shown(explorer, "Steps")[0] == (
+    assert shown(explorer, "Overview")[0] == (
         "No complete step is marked; call profiler.step() once a step and record at least two "
         "steps."
     )
-    for title in TABS:
+    for title in explorer.panes.titles:
         assert shown(explorer, title)
 
 
@@ -173,13 +184,17 @@ def test_a_range_narrows_what_it_can_and_the_rest_says_so(explorer, folder):
         assert explorer.frames[name].equals(wanted), name
     assert explorer.frames["waterfall_mean"].equals(wb.waterfall_mean(job, within=within))
     said = shown(explorer, "Steps")
-    assert "what the selected range holds of each step" in said[0]
-    assert "also while a range is selected" in said[2]
+    first, last = (t / 1e6 for t in within)
+    assert f"<b>Not narrowed to {first:.2f} to {last:.2f} ms.</b>" in said[0]
+    assert sum("Not narrowed" in text for text in said) == 1
+    assert not any("Not narrowed" in text for text in shown(explorer, "Kernels"))
     wanted = wb.roofline(job, window="all", within=within)
     assert explorer.frames["roofline"].equals(wanted)
     before = explorer.frames["steps"]["start_ns"].min()
     explorer.timeline.selection = [before - 2, before - 1]
-    assert shown(explorer, "Steps")[1] == ("No part of a complete step lies in the selected range.")
+    assert shown(explorer, "Overview")[-1] == (
+        "No part of a complete step lies in what is selected."
+    )
 
 
 @pytest.mark.parametrize("table", ["roofline", "recoverable"])
@@ -215,10 +230,10 @@ def test_a_click_on_a_gap_shows_it_and_what_ended_it(explorer):
 
 
 def test_a_choice_that_a_pane_cannot_take_is_a_sentence_in_it(explorer, monkeypatch):
-    def refuse(_):
+    def refuse(_, **__):
         raise UsageError("There is no such step.")
 
-    monkeypatch.setitem(QUESTIONS, "idle_causes", refuse)
+    monkeypatch.setitem(QUESTIONS, "idle_causes", Question(refuse))
     assert shown(explorer, "Idle") == ["There is no such step."]
 
 
@@ -283,4 +298,4 @@ def test_without_a_run_it_says_what_to_do(tmp_path):
 
 def test_the_text_forms_say_nothing_that_changes(explorer):
     widgets = [explorer, explorer.panes.breakdown, *explorer.panes.tables.values()]
-    assert [repr(x) for x in widgets[:3]] == ["Explorer()", "Figure(breakdown)", "Table(kernels)"]
+    assert [repr(x) for x in widgets[:3]] == ["Explorer()", "Figure(breakdown)", "Table(leads)"]

@@ -3,30 +3,33 @@
 import json
 
 import pytest
+from panels.counting import counted
 from tinytrace import call, kernel, op, step, write
 
 import workbench as wb
 from workbench.errors import InputError, UsageError
 from workbench.panels import state as states
 from workbench.panels.copy import CopyCode
-from workbench.panels.questions import QUESTIONS
-from workbench.panels.tabs import TABS
 from workbench.resources import data
 
 RANKS = data() / "generated_gpu_2ranks"
 CPU = data() / "gpt_tiny_cpu"
 DEFAULT = {
     "source": str(RANKS),
+    "before": None,
     "rank": None,
+    "device": None,
     "window": "steps",
     "step": None,
+    "only": {},
     "selection": None,
+    "stretch": None,
     "view": None,
     "event": None,
     "search": "",
     "filter": {},
     "rows": {},
-    "tab": "Kernels",
+    "tab": "Overview",
     "sort": {},
     "roofline_by": "operator",
     "convention": "default",
@@ -65,7 +68,9 @@ def test_everything_that_was_done_by_hand_is_in_the_state(explorer):
     explorer.panes.tables["ops"].order = {"column": "calls", "down": True}
     marked = {name: t.selected for name, t in explorer.panes.tables.items() if t.selected >= 0}
     event = explorer.timeline.selected
-    assert explorer.state == SET | {"event": event, "rows": marked}
+    row = explorer.frames["roofline"].row(1, named=True)
+    chosen = {"point": ["kind", row["group"], None]}
+    assert explorer.state == SET | {"event": event, "rows": marked, "only": chosen}
     assert marked["roofline"] == 1
 
 
@@ -79,7 +84,7 @@ def test_a_state_carries_the_pane_to_another_explorer(explorer):
     assert other.timeline.selection == SET["selection"]
     for name in explorer.frames:
         assert other.frames[name].equals(explorer.frames[name]), name
-    for title in TABS:
+    for title in explorer.panes.titles:
         explorer.panes.open(title)
         other.panes.open(title)
     for name, table in explorer.panes.tables.items():
@@ -132,7 +137,7 @@ def test_the_timeline_stays_where_its_ranks_stay(explorer):
         ({"rows": {"opps": 1}}, "rows must be numbers of rows by table"),
         ({"sort": {"ops": {"column": "x", "down": True}}}, "sort must be like"),
         ({"source": 5}, "source must be a path or None, not 5"),
-        (5, "A state is a dict with keys of source, rank"),
+        (5, "A state is a dict with keys of source, before, rank"),
     ],
 )
 def test_a_state_that_does_not_fit_is_one_sentence_and_changes_nothing(explorer, state, said):
@@ -175,14 +180,18 @@ def assert_code_gives(explorer, **known):
 @pytest.mark.parametrize(
     ("source", "choice", "empty"),
     [
-        (RANKS, {}, []),
-        (RANKS, {k: v for k, v in SET.items() if k not in ("source", "tab")}, []),
-        (CPU, {"window": "host", "step": 2, "convention": "tracelens"}, ["Launches", "Overlap"]),
+        (RANKS, {}, ["Comparison"]),
+        (RANKS, {k: v for k, v in SET.items() if k not in ("source", "tab")}, ["Comparison"]),
+        (
+            CPU,
+            {"window": "host", "step": 2, "convention": "tracelens"},
+            ["Launches", "Overlap", "Comparison"],
+        ),
     ],
 )
 def test_the_cell_gives_the_frames_in_sight_and_the_pane(source, choice, empty):
     explorer = wb.Explorer(source, state=choice)
-    for tab in TABS:
+    for tab in explorer.panes.titles:
         explorer.panes.open(tab)
         variables = frames_of(explorer)
         assert bool(explorer.panes.in_sight) is (tab not in empty)
@@ -192,11 +201,12 @@ def test_the_cell_gives_the_frames_in_sight_and_the_pane(source, choice, empty):
 
 
 def test_the_cell_is_short_where_nothing_was_chosen(explorer):
+    explorer.panes.open("Kernels")
     assert explorer.code() == (
         "import workbench as wb\n\n"
         f"run = wb.open({str(RANKS)!r})\n"
         "kernels = wb.kernels(run)\n"
-        "wb.Explorer(run)\n"
+        "wb.Explorer(run, state={'tab': 'Kernels'})\n"
     )
 
 
@@ -225,27 +235,29 @@ def test_the_button_sends_the_cell_or_the_sentence(explorer, tmp_path, monkeypat
     sent = []
     monkeypatch.setattr(CopyCode, "send", lambda _, message: sent.append(message))
     for shown in (explorer, wb.Explorer(runs_dir=tmp_path)):
-        (button,) = (x for x in shown._row.children if isinstance(x, CopyCode))
+        (button,) = (x for x in shown.controls.children[1].children if isinstance(x, CopyCode))
         button._on_message(None, {"type": "code"})
     assert sent[0] == {"type": "code", "code": explorer.code()}
     assert sent[1]["said"].startswith("There is nothing to write code for: There is no run")
 
 
-PROBLEMS = list(TABS).index("Problems")
+def problems_tab(explorer):
+    panes = explorer.panes
+    return panes.tabs.titles[panes.titles.index("Problems")]
 
 
 def test_problems_are_counted_in_the_title_of_their_tab(explorer):
     assert explorer.source.problems.height == 2  # a graph launch without its kernels, on each rank
-    assert explorer.panes.tabs.titles[PROBLEMS] == "Problems (2)"
+    assert problems_tab(explorer) == "Problems (2)"
     explorer.panes.open("Problems")
     html = explorer.panes.tables["problems"].html
     assert html.count('data-v="graph_kernels_missing"') == 2
     assert "run the profiler once before graphs are captured" in html
     assert explorer.frames["trust"].equals(wb.trust(explorer.source))
     explorer.choose(rank=1)
-    assert explorer.panes.tabs.titles[PROBLEMS] == "Problems (1)"
+    assert problems_tab(explorer) == "Problems (1)"
     explorer.load(CPU)
-    assert explorer.panes.tabs.titles[PROBLEMS] == "Problems"
+    assert problems_tab(explorer) == "Problems"
     assert "Reading met no fault." in explorer.panes.tables["problems"].html
 
 
@@ -294,10 +306,7 @@ def test_a_row_of_a_group_shows_its_longest_activity(grouped):
 
 
 def test_other_points_leave_all_other_frames_known(grouped, monkeypatch):
-    asked = []
-    for name, question in QUESTIONS.items():
-        said = lambda a, n=name, q=question: (asked.append(n), q(a))[1]  # noqa: E731
-        monkeypatch.setitem(QUESTIONS, name, said)
+    asked = counted(monkeypatch)
     by_shape = grouped.frames["roofline"]
     grouped.by.value = "kind"
     assert sorted(asked) == ["recoverable", "roofline"]
@@ -305,8 +314,7 @@ def test_other_points_leave_all_other_frames_known(grouped, monkeypatch):
     html = grouped.panes.tables["roofline"].html
     assert ('data-name="group"' in html, 'data-name="operator"' in html) == (True, False)
     grouped.convention.value = "full_attention"
-    tab = grouped.panes.tabs.children[list(TABS).index("Roofline")]
-    caption = [c.value for c in tab.children if hasattr(c, "value")]
+    caption = [c.value for c in grouped.panes.contents("Roofline") if hasattr(c, "value")]
     assert any("with masked query-key pairs" in said for said in caption)
     grouped.by.value, grouped.convention.value = "operator", "default"
     assert grouped.frames["roofline"].equals(by_shape)

@@ -389,7 +389,7 @@ def test_a_search_equals_a_loop(events, text, start, width):
     frame = pl.DataFrame(events, dict(zip(COLUMNS, (pl.Int64,) * 3 + (pl.String,) * 2
                                           + (pl.Int32,), strict=True)), orient="row")  # fmt: skip
     lanes = from_frame(frame, by=["stream"])
-    found = search.Found(lanes, search.hits(lanes, text))
+    found = search.Found(lanes, search.matching(lanes, text))
     matching = [e for e in events if passes(e, {"text": text})]
     got = search.find(lanes, text)
     assert sorted(got["name"].to_list()) == sorted(e[3] for e in matching)

@@ -9,6 +9,7 @@ import polars as pl
 
 from workbench import intervals
 from workbench.analysis import columns, dtypes
+from workbench.analysis.only import Only, narrowed
 from workbench.analysis.window import Range, Selection, select
 from workbench.costs import devices
 from workbench.trace import nesting, schema
@@ -46,6 +47,7 @@ def kernels(
     rank: int | None = None,
     device: int | None = None,
     within: Range | None = None,
+    only: Only | None = None,
     by: Sequence[str] = BY_NAME,
 ) -> pl.DataFrame:
     """Return a row for each (rank, device, kind, family, name), by total time.
@@ -59,13 +61,15 @@ def kernels(
     `blocks_per_sm` (blocks of the grid / multiprocessors of the device) are means weighted by time
     in the window, over what was recorded; below 1, some multiprocessors have nothing to do.
 
+    With `only`, rows and shares are of that part of the work.
+
     `by` groups by other columns, some of `BY`: `dtype`, the element type where the name or the
     operator's inputs leave no doubt; `grid` and `block` as `8x1x1`; `input_dims`, the shapes that
     the launching operator was called with.
     """
     keys = columns.chosen(by, BY)
     chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
-    frames = [_grouped(s, keys) for s in chosen]
+    frames = [_grouped(s, keys) for s in narrowed(chosen, only)]
     return pl.concat(frames) if frames else pl.DataFrame(schema=_schema(keys))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from workbench.analysis import pairs
+from workbench.analysis.only import Only, narrowed
 from workbench.analysis.window import Range, Selection, select
 from workbench.trace import schema
 from workbench.trace.core import Source
@@ -53,6 +54,7 @@ def launches(
     rank: int | None = None,
     device: int | None = None,
     within: Range | None = None,
+    only: Only | None = None,
 ) -> pl.DataFrame:
     """Return a row for each (rank, device, kind and name of call), by total time of the calls.
 
@@ -63,10 +65,11 @@ def launches(
     the host is the limit. `inverted` counts activities that start before their call does, by clocks
     that differ: they have no queue time and are in no `queue_…`. Activities without a launch record
     have a row of their own, with `kind` and `name` null. Calls that no recorded activity belongs to
-    are left out: their device is not known. p95 interpolates linearly.
+    are left out: their device is not known. p95 interpolates linearly. With `only`, activities are
+    of that part of the work, and calls those that launched some of it.
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
-    frames = [_by_call(s) for s in chosen if not s.is_host]
+    frames = [_by_call(s) for s in narrowed(chosen, only) if not s.is_host]
     return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
 
 

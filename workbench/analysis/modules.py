@@ -8,13 +8,14 @@ import numpy as np
 import polars as pl
 
 from workbench import intervals
-from workbench.analysis import calltree, pieces, subtree
+from workbench.analysis import calltree, pieces, places, subtree
 from workbench.analysis.calltree import Tree
+from workbench.analysis.only import Only, narrowed
 from workbench.analysis.window import Range, Selection, own_time, select
 from workbench.intervals import Times
-from workbench.trace import nesting, partners
+from workbench.trace import nesting
 from workbench.trace.core import Source, Trace
-from workbench.trace.nesting import NONE, Nested, Rows
+from workbench.trace.nesting import NONE, Rows
 
 NEEDS = ("module calls",)
 SCHEMA = {
@@ -52,6 +53,7 @@ def modules(
     rank: int | None = None,
     device: int | None = None,
     within: Range | None = None,
+    only: Only | None = None,
 ) -> pl.DataFrame:
     """Return a row for each place in the tree of modules, depth first, siblings by first call.
 
@@ -73,13 +75,18 @@ def modules(
     (several threads count each). Backward operators run in no module call, so their host time is
     not in it. Both and `calls` are null where only names of modules are recorded. `marked_by` is
     `module`, or `range` in formats without modules, whose NVTX or roctx ranges stand for them.
+
+    With `only`, device times and shares are of that part of the work and rows of the modules that
+    have some of it; `calls` and host times stay those of the module.
     """
     found = select(source, window=window, step=step, rank=rank, device=device, within=within)
+    found = narrowed(found, only)
     frames = []
     for trace in source.ranks:
         chosen = [s for s in found if s.trace is trace]
         if chosen:
-            frames.append(_of_rank(trace, chosen, own_time(trace, source, within)))
+            own = own_time(trace, source, within)
+            frames.append(_of_rank(trace, chosen, own, is_part=bool(only)))
     return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
 
 
@@ -90,7 +97,9 @@ class _Host(NamedTuple):
     own: Times
 
 
-def _of_rank(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.DataFrame:
+def _of_rank(
+    trace: Trace, chosen: list[Selection], within: Range | None, *, is_part: bool
+) -> pl.DataFrame:
     tree = calltree.tree(trace)
     if not tree.name:
         return pl.DataFrame(schema=SCHEMA)
@@ -116,7 +125,9 @@ def _of_rank(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.
     if not len(tree.node):
         unknown = (pl.lit(None).alias(n) for n in ("calls", "self_host_ns", "total_host_ns"))
         frame = frame.with_columns(*unknown)
-    some = (pl.col("calls") > 0) | (pl.col("total_device_ns") > 0)
+    some = pl.col("total_device_ns") > 0
+    if not is_part:
+        some |= pl.col("calls") > 0
     kept = frame.filter(_or_below(tree.parent, frame.select(some.fill_null(value=False))))
     return kept.with_columns(
         pl.lit(trace.meta.rank).alias("rank"),
@@ -143,18 +154,18 @@ def _class(kind: str) -> pl.Expr:
 
 def _device_times(tree: Tree, chosen: list[Selection]) -> tuple[list[Times], int]:
     """Return the device times of each place (and of none, last), in `DEVICE`'s order; and |A|."""
-    places = len(tree.name)
-    sums = [np.zeros(places + 1, np.int64) for _ in DEVICE]
-    of_op = _places_of_operators(tree, chosen[0].trace)
+    count = len(tree.name)
+    sums = [np.zeros(count + 1, np.int64) for _ in DEVICE]
+    of_op = places.of_operators(tree, chosen[0].trace)
     for s in chosen:
-        node = _places(tree, s, of_op)
+        node = places.of_activities(tree, s.trace, s.activities, of_op)
         parts = pieces.of(s)
         phase = s.activities["phase"].cast(pl.String).fill_null("").to_numpy()[parts.row]
         node = node[parts.row]
         back, again = phase == "backward", phase == "recomputation"
         every = np.ones(len(node), np.bool_)
-        own = np.where(node == NONE, places, node)
-        sums[0] += intervals.grouped_length(own, parts.start, parts.end, places + 1)
+        own = np.where(node == NONE, count, node)
+        sums[0] += intervals.grouped_length(own, parts.start, parts.end, count + 1)
         for i, keep in enumerate((every, ~back & ~again, back, again), 1):
             sums[i] += _totals(tree.parent, node, parts, keep)
     return sums, sum(intervals.length(s.times()) for s in chosen)
@@ -167,35 +178,6 @@ def _totals(
     owned = subtree.Owned(node[inside], parts.start[inside], parts.end[inside])
     none = intervals.union(parts.start[outside], parts.end[outside])
     return np.append(subtree.totals(parent, owned), intervals.length(none))
-
-
-def _places_of_operators(tree: Tree, trace: Trace) -> Rows:
-    """Return the place of each operator, by the rule of `partners.modules`; -1: in none."""
-    ops = trace.ops
-    if not len(tree.node):
-        code = {name: i for i, name in enumerate(tree.name)}
-        module = ops["module"].cast(pl.String)
-        found: Rows = module.replace_strict(code, default=NONE, return_dtype=pl.Int64).to_numpy()
-        return found
-    start = ops["start_ns"].to_numpy()
-    end = start + ops["dur_ns"].to_numpy()
-    nested = Nested(ops["thread"].to_numpy(), start, end, nesting.ids(ops["parent"]))
-    backward = (ops["phase"] == "backward").fill_null(value=False).to_numpy()
-    call = partners.calls_around(nested, nesting.ids(ops["forward"]), backward, tree.calls)
-    return np.where(call == NONE, NONE, tree.node[call])
-
-
-def _places(tree: Tree, chosen: Selection, of_op: Rows) -> Rows:
-    """Return the place of each activity: its operator's, else that of the call that launched it."""
-    op = nesting.ids(chosen.activities["op"])
-    place = np.where(op == NONE, NONE, np.append(of_op, NONE)[op])
-    bare = np.flatnonzero(op == NONE)
-    if len(tree.node) and len(bare):
-        thread, at = pieces.launching(chosen.activities[bare], chosen.trace)
-        call = nesting.innermost(tree.calls, thread, at)
-        call[thread == NONE] = NONE
-        place[bare] = np.where(call == NONE, NONE, tree.node[call])
-    return place
 
 
 def _host_times(tree: Tree, chosen: list[Selection], within: Range | None) -> _Host:

@@ -5,6 +5,7 @@ from __future__ import annotations
 ANALYSES = {
     "summary": "workbench.analysis.summary",
     "trust": "workbench.analysis.trust",
+    "leads": "workbench.analysis.leads",
     "breakdown": "workbench.analysis.breakdown",
     "waterfall": "workbench.analysis.waterfall",
     "waterfall_mean": "workbench.analysis.waterfall",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import polars as pl
 
 from workbench import intervals
 from workbench.analysis import columns, subtree
+from workbench.analysis.only import Only, mask
 from workbench.analysis.window import Range, Selection, own_time, select, spans, step_numbers
 from workbench.intervals import Times
 from workbench.trace import nesting, schema
@@ -35,7 +36,9 @@ def ops(
     window: str = "steps",
     step: tuple[int, int] | None = None,
     rank: int | None = None,
+    device: int | None = None,
     within: Range | None = None,
+    only: Only | None = None,
     by: Sequence[str] = ("name",),
 ) -> pl.DataFrame:
     """Return a row for each (rank, operator name), by self device time.
@@ -45,7 +48,9 @@ def ops(
     Operators are those of the window's steps (by launching step), all when it has none.
     `device_share` is of the sum of self device times. `within` clips device times to a range of
     the source's time, and keeps the operators that start in it or have device time there. `by`
-    groups by other columns of the operators, some of `BY`, as in `("name", "input_dims")`.
+    groups by other columns of the operators, some of `BY`, as in `("name", "input_dims")`. With
+    `only`, device times are of that part of the work, and operators those that launched some of it,
+    themselves or by what they call; so with `device`, of what runs there.
 
     In an execution graph (`meta.timed` is false) only calls and recorded durations are known: those
     of host nodes count as host time, those of device nodes as device time; the rest is null.
@@ -54,7 +59,8 @@ def ops(
     frames = []
     timed = any(t.meta.timed for t in source.ranks)
     asked = step if timed else None
-    found = select(source, window=window, step=asked, rank=rank, within=within)
+    found = select(source, window=window, step=asked, rank=rank, device=device, within=within)
+    keep = _kept(only, device)
     for trace in source.ranks:
         chosen = [s for s in found if s.trace is trace]
         if rank is not None and trace.meta.rank != rank:
@@ -62,7 +68,8 @@ def ops(
         if not trace.meta.timed:
             frames.append(_untimed(trace, step, keys))
         elif chosen or step is None:
-            frames.append(_grouped(trace, chosen, own_time(trace, source, within), keys))
+            own = own_time(trace, source, within)
+            frames.append(_grouped(trace, chosen, own, keys, keep))
     return pl.concat(frames) if frames else pl.DataFrame(schema=_schema(keys))
 
 
@@ -99,9 +106,27 @@ def _untimed(trace: Trace, step: tuple[int, int] | None, keys: tuple[str, ...]) 
     )
 
 
-def device_times(trace: Trace, within: Range | None = None) -> tuple[Times, Times]:
+Keep = Callable[[Trace], pl.Series]
+"""Says of each activity of a trace whether it counts."""
+
+
+def _kept(part: Only | None, device: int | None) -> Keep | None:
+    if not part and device is None:
+        return None
+
+    def keep(trace: Trace) -> pl.Series:
+        of_part = mask(trace, part or Only())
+        return of_part & (trace.activities["device"] == device) if device is not None else of_part
+
+    return keep
+
+
+def device_times(
+    trace: Trace, within: Range | None = None, keep: Keep | None = None
+) -> tuple[Times, Times]:
     """Return self and total device time of each operator, in ns, by row of `trace.ops`."""
-    linked = trace.activities.filter(pl.col("op").is_not_null())
+    counted = trace.activities if keep is None else trace.activities.filter(keep(trace))
+    linked = counted.filter(pl.col("op").is_not_null())
     if within is not None:
         linked = _clip(linked, within)
     owner = linked["op"].to_numpy().astype(np.int64)
@@ -118,11 +143,15 @@ def _clip(activities: pl.DataFrame, within: Range) -> pl.DataFrame:
     return clipped.filter(pl.col("dur_ns") > 0)
 
 
-def measured(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.DataFrame:
+def measured(
+    trace: Trace, chosen: list[Selection], within: Range | None, keep: Keep | None = None
+) -> pl.DataFrame:
     """Return the operators of the window's steps, with their device times as `own` and `total`."""
-    own, total = device_times(trace, within)
+    own, total = device_times(trace, within, keep)
     frame = trace.ops.with_columns(own=pl.Series(own), total=pl.Series(total))
-    if within is not None:
+    if keep is not None:
+        frame = frame.filter(pl.col("total") > 0)
+    elif within is not None:
         starts = pl.col("start_ns").is_between(*within, closed="left")
         frame = frame.filter(starts | (pl.col("total") > 0))
     numbers = step_numbers(chosen)
@@ -132,10 +161,14 @@ def measured(trace: Trace, chosen: list[Selection], within: Range | None) -> pl.
 
 
 def _grouped(
-    trace: Trace, chosen: list[Selection], within: Range | None, keys: tuple[str, ...]
+    trace: Trace,
+    chosen: list[Selection],
+    within: Range | None,
+    keys: tuple[str, ...],
+    keep: Keep | None,
 ) -> pl.DataFrame:
     grouped = (
-        measured(trace, chosen, within)
+        measured(trace, chosen, within, keep)
         .group_by(_columns(keys))
         .agg(
             calls=pl.len(),

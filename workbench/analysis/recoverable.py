@@ -9,6 +9,7 @@ import polars as pl
 from workbench.analysis import roofline as rooflines
 
 if TYPE_CHECKING:
+    from workbench.analysis.only import Only
     from workbench.analysis.window import Range
     from workbench.costs.ceilings import Ceilings
     from workbench.costs.hardware import Hardware
@@ -45,6 +46,7 @@ def recoverable(
     rank: int | None = None,
     device: int | None = None,
     within: Range | None = None,
+    only: Only | None = None,
 ) -> pl.DataFrame:
     """Return the rows of `roofline` by the device time above their roof, most first.
 
@@ -53,10 +55,11 @@ def recoverable(
     device's busy time. It is a bound, not a promise: no kernel reaches its roof, time that runs
     beside other work does not shorten the step, and calls of a few microseconds are held up by
     latency that a roof does not know. Rows without a roof have null and the reason, and come last.
-    `by` and `convention` are those of `roofline`; of a group, both are sums over its operators and
-    shapes that have a roof, so one that lies above its roof takes nothing from the others.
+    `by`, `convention` and `only` are those of `roofline`; of a group, both are sums over its
+    operators and shapes that have a roof, so one that lies above its roof takes nothing from the
+    others.
     """
-    options: dict[str, Any] = {"by": by, "convention": convention, "within": within}
+    options: dict[str, Any] = {"by": by, "convention": convention, "within": within, "only": only}
     options |= {"ceilings": ceilings, "hardware": hardware, "rank": rank, "device": device}
     frame = rooflines.roofline(source, window=window, step=step, **options)
     busy = pl.col("time_ns") / pl.col("share_of_device_time")

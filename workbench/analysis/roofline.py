@@ -16,6 +16,7 @@ import polars as pl
 
 from workbench.analysis import columns, work
 from workbench.analysis.coverage import coverage
+from workbench.analysis.only import POINTS, Only, mask
 from workbench.analysis.window import Range, Selection, select
 from workbench.costs import cost, models
 from workbench.costs.roofs import Held, Roofs, choose, hold, unheld
@@ -57,15 +58,8 @@ COLUMNS: dict[str, pl.DataType] = {
 }
 """`kind` is the family of the cost model, communication, copy or other; `bound` compute or memory;
 `calls` is null for work that no operator is linked to; `reason` says why a ratio is null."""
-GROUPS = {
-    "name": "operator",
-    "kind": "kind",
-    "kernel_family": "kernel_family",
-    "module": "module",
-    "phase": "phase",
-    "device": "everything",
-}
-BY = ("operator", *GROUPS)
+GROUPS = {by: column for by, column in POINTS.items() if by != "operator"}
+BY = tuple(POINTS)
 GROUPED: dict[str, pl.DataType] = {
     "rank": pl.Int32(),
     "device": pl.Int32(),
@@ -107,6 +101,7 @@ def roofline(
     rank: int | None = None,
     device: int | None = None,
     within: Range | None = None,
+    only: Only | None = None,
 ) -> pl.DataFrame:
     """Return a row for each (rank, device, operator, shapes), longest first; see `COLUMNS`.
 
@@ -124,6 +119,10 @@ def roofline(
     hardware
         A data sheet to hold against in place of the recorded device's own.
 
+    only
+        The operators that own some of a part of the work, each with all of its time, so that time
+        and work belong together; shares stay those of the device.
+
     Shares add up to the busy time of a device where nothing overlaps. Roofs that are not known
     leave the ratio null, with the reason; so do operators without a model.
     """
@@ -132,7 +131,7 @@ def roofline(
     parts = []
     for part in chosen:
         roofs = choose(part.trace.meta, part.device, ceilings, hardware)
-        parts.append(_device(part, roofs, convention, by))
+        parts.append(_device(part, roofs, convention, by, only))
     empty = pl.DataFrame(schema=COLUMNS if by == "operator" else GROUPED)
     return pl.concat([empty, *parts]).sort("time_ns", descending=True, maintain_order=True)
 
@@ -144,8 +143,13 @@ def beside(source: Source, *, convention: str = "default", **options: Any) -> di
     return {"coverage": covered.to_dicts(), "flops": cost.convention(convention).says}
 
 
-def _device(chosen: Selection, roofs: Roofs | str, convention: str, by: str) -> pl.DataFrame:
+def _device(
+    chosen: Selection, roofs: Roofs | str, convention: str, by: str, only: Only | None
+) -> pl.DataFrame:
     ran = work.owned(chosen, convention)
+    device_ns = work.union_ns(ran)
+    if only:
+        ran = _concerned(chosen, ran, only)
     calls = work.calls(ran, roofs, is_host=chosen.is_host)
     calls = work.explained(work.labelled(calls)).with_columns(everything=pl.lit("all"))
     key = [] if by == "operator" else [GROUPS[by]]
@@ -163,11 +167,18 @@ def _device(chosen: Selection, roofs: Roofs | str, convention: str, by: str) -> 
     held = held.with_columns(
         above_roof_ns=(pl.col("time_ns") - pl.col("roof_ns")).clip(lower_bound=0)
     )
-    device_ns = work.union_ns(ran)
     if not key:
         return _shared(held, device_ns).select(pl.col(n).cast(t) for n, t in COLUMNS.items())
     grouped = _shared(_grouped(held, key[0]), device_ns)
     return grouped.select(pl.col(n).cast(t) for n, t in GROUPED.items())
+
+
+def _concerned(chosen: Selection, ran: pl.DataFrame, only: Only) -> pl.DataFrame:
+    """Keep all work of the operators that own some of a part, so that time and work still match."""
+    mine = ran.filter(mask(chosen.trace, only).gather(ran["id"]))
+    owned = pl.col("owner").is_in(mine["owner"].drop_nulls().implode())
+    alone = pl.col("owner").is_null() & pl.col("id").is_in(mine["id"].implode())
+    return ran.filter(owned.fill_null(value=False) | alone)
 
 
 def _rows(calls: pl.DataFrame, keys: list[str]) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import polars as pl
 
 from workbench import intervals, units
+from workbench.analysis.only import Only, narrowed
 from workbench.analysis.window import Range, Selection, judged, select
 from workbench.trace.core import Source
 from workbench.trace.schema import COMPUTE_KINDS, COPY_KINDS
@@ -84,14 +85,16 @@ def summary(
     rank: int | None = None,
     device: int | None = None,
     within: Range | None = None,
+    only: Only | None = None,
 ) -> pl.DataFrame:
     """Return the headline figures of each (rank, device); columns as in `COLUMNS`.
 
     A rank whose device activity is unknown has one row of nulls; `meta(source)["reason"]` says why.
-    Under host execution the device is null, and so is the count of kernels.
+    Under host execution the device is null, and so is the count of kernels. With `only`, busy time
+    and its parts are of that part of the work, and idle is the rest of the window.
     """
     chosen = select(source, window=window, step=step, rank=rank, device=device, within=within)
-    rows = [_row(s) for s in chosen]
+    rows = [_row(s) for s in narrowed(chosen, only)]
     rows += [
         {"rank": t.meta.rank, "device_kind": t.meta.device_kind}
         for t in source.ranks

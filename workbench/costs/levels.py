@@ -92,6 +92,11 @@ def owners(parent: pl.Series, carriers: pl.Series, ops: pl.Series) -> pl.Series:
     return owner.replace(-1, None).cast(pl.UInt32)
 
 
+def is_inside(parent: pl.Series, around: pl.Series, ops: pl.Series) -> pl.Series:
+    """Say for each operator whether it is one of `around` or inside one; null is in none."""
+    return pl.Series(_climb(parent, around, nesting.ids(ops)) >= 0)
+
+
 def _climb(
     parent: pl.Series, stops: pl.Series, start: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:

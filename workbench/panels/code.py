@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from workbench.analysis.only import Only
 from workbench.capture.overhead import Overhead
+from workbench.capture.power import Power
 from workbench.costs.ceilings import Ceilings
+from workbench.costs.step_work import StepWork
 from workbench.panels import state as states
-from workbench.panels.questions import QUESTIONS, Question
+from workbench.panels.questions import COMPARISONS, QUESTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,15 +19,16 @@ if TYPE_CHECKING:
     from workbench.panels.answers import Answers
     from workbench.trace.core import Job, Trace
 
+_FOLDER = "run.ranks[0].meta.path.parent"
 _SPELLED: dict[type, tuple[str, str]] = {
     Ceilings: ("from workbench.costs import run_roofs", "run_roofs.recorded(run)"),
-    Overhead: (
-        "from workbench.capture import overhead",
-        "overhead.recorded(run.ranks[0].meta.path.parent)",
-    ),
+    Overhead: ("from workbench.capture import overhead", f"overhead.recorded({_FOLDER})"),
+    Power: ("from workbench.capture import power", f"power.recorded({_FOLDER})"),
+    StepWork: ("from workbench.costs import step_work", "step_work.recorded(run)"),
 }
 """Values that no literal spells: what to import, and what gives them."""
 WIDTH = 96
+COMPARE = "compare"
 
 
 def cell(state: states.State, source: Trace | Job, answers: Answers, frames: Iterable[str]) -> str:
@@ -32,13 +36,21 @@ def cell(state: states.State, source: Trace | Job, answers: Answers, frames: Ite
 
     A source that no path opens to is taken from the variable `run`, as a comment says.
     """
-    asked = {name: _options(name, answers) for name in frames}
+    asked = {name: _options(name, answers) for name in _complete(frames)}
     kinds = {type(v): v for options in asked.values() for v in options.values()}
     imports = [needed for kind, (needed, _) in _SPELLED.items() if kind in kinds]
     lines = ["import workbench as wb", *imports, "", *_opening(state, source)]
+    if COMPARE in asked:
+        lines.append(f"before = wb.open({state['before']!r})")
     of = "run" if state["rank"] is None else "ranked"
     lines += [_call(name, of, options) for name, options in asked.items()]
     return "\n".join([*lines, _explorer(state)]) + "\n"
+
+
+def _complete(frames: Iterable[str]) -> list[str]:
+    """Put the comparison before the frames that are rows of it."""
+    names = list(frames)
+    return [COMPARE, *names] if COMPARISONS.keys() & set(names) else names
 
 
 def _opening(state: states.State, source: Trace | Job) -> Iterator[str]:
@@ -54,21 +66,25 @@ def _opening(state: states.State, source: Trace | Job) -> Iterator[str]:
 def _options(name: str, answers: Answers) -> dict[str, Any]:
     """Return the options of a question that are not the function's defaults."""
     question = QUESTIONS[name]
-    assert isinstance(question, Question)
     usual = inspect.signature(question.ask).parameters
-    return {k: v for k, v in question.options(answers).items() if v != usual[k].default}
+    return {k: v for k, v in question.options(answers).items() if v is not usual[k].default
+            and v != usual[k].default}  # fmt: skip
 
 
 def _call(name: str, of: str, options: dict[str, Any]) -> str:
+    if name in COMPARISONS:
+        return f"{name} = {COMPARE}.filter(kind={COMPARISONS[name]!r})"
     question = QUESTIONS[name]
-    assert isinstance(question, Question)
     if not question.ask.__module__.startswith(("workbench.analysis.", "workbench.noting.")):
         return f"{name} = {of}.{name}"
     given = [f"{k}={_spelled(v)}" for k, v in options.items()]
-    return _folded(f"{name} = wb.{name}(", [of, *given], ")")
+    sources = ["before", "run"] if name == COMPARE else [of]
+    return _folded(f"{name} = wb.{question.ask.__name__}(", [*sources, *given], ")")
 
 
 def _spelled(value: object) -> str:
+    if isinstance(value, Only):
+        return f"wb.{value!r}"
     return _SPELLED[type(value)][1] if type(value) in _SPELLED else repr(value)
 
 

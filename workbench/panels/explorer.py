@@ -2,45 +2,36 @@
 
 Controls make a `Choice`, `Answers` turns it into frames, panes show them. A pane in a tab is
 filled when the tab is opened. Everything shown can be read and set from Python: `state`, all of it
-at once; `load()`, `choose()`, `timeline.selected`, `timeline.selection`; `frames`, `headline`,
-`notes`, `details`. `code()` is the cell that reproduces what is in sight.
+at once; `load()`, `compare_with()`, `choose()`, `select()`, `clear()`, `timeline.selected`,
+`timeline.selection`; `frames`, `headline`, `selected_text`, `notes`, `details`. `code()` is the
+cell that reproduces what is in sight.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ipywidgets as w
-import polars as pl
-
-from workbench.costs import run_roofs
+from workbench.analysis.only import Only
 from workbench.errors import UsageError, WorkbenchError
-from workbench.panels import code, links, text
+from workbench.panels import code, links, opened, text
 from workbench.panels import state as states
-from workbench.panels.answers import Answers, Choice
-from workbench.panels.controls import ALL, GIVEN, NO_CHOICE, Controls
-from workbench.panels.details import SCHEMA, details
-from workbench.panels.notes import NoteForm, on_event
+from workbench.panels.chips import Chips
+from workbench.panels.controls import ALL, NO_CHOICE, Controls
+from workbench.panels.opened import Given, Opened
+from workbench.panels.opener import Opener
 from workbench.panels.outputs import NO_RUN, Outputs
-from workbench.panels.panes import Panes
-from workbench.panels.runs import Offer, offers
-from workbench.panels.table import Style
-from workbench.trace.core import Job, Trace
-from workbench.trace.open import open_source
-from workbench.views.timeline import Timeline
+from workbench.panels.picker import Picker
+from workbench.panels.shown import Shown
+from workbench.panels.table import NO_ROW
 
 if TYPE_CHECKING:
-    from workbench.costs.ceilings import Ceilings
     from workbench.panels.launcher import Launcher
 
-Given = str | Path | Trace | Job
 
-
-class Explorer(Outputs, w.VBox):
+class Explorer(Outputs, Shown):
     """Looks at a run folder, a trace file, an opened `Trace` or `Job`, or the runs of `runs_dir`.
 
     Without a source it opens the newest run that is done; with a `launcher`, each run that the
@@ -56,23 +47,17 @@ class Explorer(Outputs, w.VBox):
         launcher: Launcher | None = None,
         state: Mapping[str, Any] | None = None,
     ) -> None:
-        # as a run names itself: absolute, links kept, so that the two can be compared
-        self.runs_dir = Path(os.path.abspath(Path(runs_dir).expanduser()))  # noqa: PTH100
-        self._given = self._shown = source
-        self.source: Trace | Job | None = None
-        self.answers: Answers | None = None
-        self.timeline: Timeline | None = None
-        self.error: str | None = None
-        self._quiet = False
-        self._roofs: Ceilings | None = None
-        """Roofs of this machine, measured before; they hold only for a recording of its device."""
-        self._make_controls()
-        super().__init__()
-        self.add_class("wb-panel")
-        self.children = (Style(), self._row, self._facts, self._notes, self._body)
+        self.opener, chips = Opener(self.open_path, self._say), Chips(self.clear)
+        controls = Controls(self.opener, chips, self.refresh, self.code)
+        super().__init__(controls, chips, on_row=self._row_clicked, on_drawn=self._drawn)
+        self.run, self.rank = controls.run, controls.rank
+        self.window, self.step = controls.window, controls.step
+        self.by, self.convention = controls.by, controls.convention
+        self.picker = Picker(controls, runs_dir, source)
+        self._watch(controls)
         self.refresh()
         if launcher is not None:
-            launcher.observe(lambda change: self._recorded(change["new"]), "last_run")
+            launcher.follow(self._recorded)
         self._open_first()
         if state is not None:
             self.state = state
@@ -81,43 +66,15 @@ class Explorer(Outputs, w.VBox):
         """Say what it is and nothing that changes between runs (notebook checks compare it)."""
         return "Explorer()"
 
-    # ---- state ----------------------------------------------------------------------------
+    def code(self) -> str:
+        """Return the cell that reproduces what is in sight, in plain calls of `workbench`.
 
-    @property
-    def name(self) -> str:
-        """What is shown is called."""
-        return "the given trace" if self._shown is None else _name(self._shown)
-
-    @property
-    def frames(self) -> Mapping[str, pl.DataFrame]:
-        """The frames behind the panes by name; none without a source."""
-        return {} if self.answers is None else self.answers
-
-    @property
-    def headline(self) -> str:
-        """The figures on top, as one line."""
-        return "" if self.answers is None else self.answers.headline
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The sentences below the headline; the error, when there is one."""
-        if self.error is not None:
-            return (self.error,)
-        return () if self.answers is None else self.answers.notes
-
-    @property
-    def details(self) -> pl.DataFrame:
-        """What is known about the selected event, `field value`."""
-        if self.answers is None or self.timeline is None:
-            return pl.DataFrame(schema=SCHEMA)
-        known = details(self.answers.source, self.timeline.selected)
-        return pl.concat([known, on_event(self.answers, self.timeline.selected)])
-
-    @property
-    def choice(self) -> Choice:
-        """What the controls and the selection on the timeline choose."""
-        selection = self.timeline.selection if self.timeline is not None else []
-        return self._row.choice((selection[0], selection[1]) if selection else None)
+        Its variables are the frames of the open tab, named as in `frames`; its value is an explorer
+        with this state. Without a source, UsageError.
+        """
+        if self.opened is None or self.answers is None:
+            raise UsageError(f"There is nothing to write code for: {self.error or NO_RUN}")
+        return code.cell(self.state, self.opened.source, self.answers, self.panes.in_sight)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -127,66 +84,81 @@ class Explorer(Outputs, w.VBox):
         without one. A state with an unknown key, or with what its source does not have, raises
         UsageError (InputError for a source that does not open) and changes nothing.
         """
-        return states.default() | {"source": self._path} | self._chosen
-
-    @property
-    def _chosen(self) -> dict[str, Any]:
-        """All of the state but the source."""
-        if self.timeline is None:
-            return {}
-        choice, timeline = self.choice, self.timeline
-        return {
-            "rank": choice.rank,
-            "window": choice.window,
-            "step": None if choice.step is None else choice.step[0],
-            "selection": list(timeline.selection) or None,
-            "view": list(timeline.window) if timeline.window != timeline.extent else None,
-            "event": dict(timeline.selected) or None,
-            "search": timeline.search,
-            "filter": dict(timeline.filter),
-            "rows": self.panes.rows,
-            "tab": self.panes.tab,
-            "sort": self.panes.sort,
-            "roofline_by": choice.by,
-            "convention": choice.convention,
-        }
+        return states.read(self)
 
     @state.setter
     def state(self, wanted: Mapping[str, Any]) -> None:
         whole = states.checked(wanted)
-        path = whole["source"]
-        is_other = path is not None and not _is_same(path, self._path)
-        opened = open_source(path) if is_other else self.source
-        if opened is None:
+        shown = _open_as(whole["source"], self.opened) or self.opened
+        if shown is None:
             raise UsageError(f"A state needs a source: {NO_RUN}")
-        roofs = run_roofs.recorded(opened) if is_other else self._roofs
-        answers = states.answers(whole, opened, roofs)
+        before = _open_as(whole["before"], self.before)
+        answers = states.answers(whole, shown, before)
         timeline = self._timeline_of(answers)
         timeline.check(whole["search"], whole["filter"])
         with links.silent(self):
-            if is_other:
-                self._take(path, opened)
-                self._row.offer(opened)
-                self._list(path)
+            if shown is not self.opened:
+                self._take(shown)
+            if whole["source"] is not None:
+                self.controls.run.value = self.picker.entry(whole["source"])
+            self._take_before(before)
             self._restore(whole, answers, timeline)
 
-    def code(self) -> str:
-        """Return the cell that reproduces what is in sight, in plain calls of `workbench`.
+    @property
+    def name(self) -> str:
+        """What is shown is called."""
+        return "" if self.opened is None else opened.name(self.opened.given)
 
-        Its variables are the frames of the open tab, named as in `frames`; its value is an explorer
-        with this state. Without a source, UsageError.
+    # ---- what a person does ---------------------------------------------------------------
+
+    def load(self, source: Given) -> None:
+        """Show another run, trace file, `Trace` or `Job`; a broken one shows its sentence."""
+        self._facts.value = text.waiting(opened.name(source))
+        self.error = None
+        try:
+            shown = Opened(source)
+        except WorkbenchError as error:
+            self._show_nothing(self.picker.reason(source) or str(error))
+            return
+        self._take(shown)
+        self._show_source()
+
+    def open_path(self, path: str) -> None:
+        """Show what a path opens to, and offer it among the runs; a wrong one says what is wrong.
+
+        What is shown stays when the path can't be opened.
         """
-        if self.source is None or self.answers is None:
-            raise UsageError(f"There is nothing to write code for: {self.error or NO_RUN}")
-        return code.cell(self.state, self.source, self.answers, self.panes.in_sight)
+        try:
+            shown = Opened(Path(path).expanduser())
+        except (WorkbenchError, OSError) as error:
+            self._say(str(error))
+            return
+        with links.silent(self):
+            self.controls.run.value = self.picker.entry(str(Path(path).expanduser()))
+        self._take(shown)
+        self._show_source()
+
+    def compare_with(self, path: str | Path | None) -> None:
+        """Compare what is shown with another run, which stands for what was before; None: none."""
+        self.controls.before.value = NO_CHOICE if path is None else self.picker.entry(str(path))
 
     def choose(
-        self, *, rank: int | None = None, window: str = "steps", step: int | None = None
+        self,
+        *,
+        rank: int | None = None,
+        device: int | None = None,
+        window: str = "steps",
+        step: int | tuple[int, int] | None = None,
     ) -> None:
-        """Set the three controls at once; a value that is not offered raises UsageError."""
-        links.set_option(self.rank, "rank", ALL if rank is None else rank)
-        links.set_option(self.window, "window", window)
-        links.set_option(self.step, "step", ALL if step is None else step)
+        """Set the controls at once; a value that is not offered raises UsageError."""
+        first, last = (step, step) if not isinstance(step, tuple) else step
+        controls = self.controls
+        links.set_option(controls.rank, "rank", ALL if rank is None else rank)
+        links.set_option(controls.device, "device", ALL if device is None else device)
+        links.set_option(controls.window, "window", window)
+        links.set_option(controls.step, "step", ALL if first is None else first)
+        if last is not None:
+            links.set_option(controls.until, "step", last)
 
     def annotate(self, name: str, text: str = "", **about: Any) -> str:
         """Add a note on what is selected, or on `about`; see `Timeline.annotate`."""
@@ -194,211 +166,152 @@ class Explorer(Outputs, w.VBox):
             raise UsageError(f"There is nothing to note on: {self.error or NO_RUN}")
         return self.timeline.annotate(name, text, **about)
 
-    # ---- opening --------------------------------------------------------------------------
+    def select(self, **part: Any) -> None:
+        """Choose a part of the work, beside what is chosen: arguments of `wb.Only`."""
+        self._select(replace(self.only, **part))
 
-    def load(self, source: Given) -> None:
-        """Show another run, trace file, `Trace` or `Job`; a broken one shows its sentence."""
-        self._facts.value = text.waiting(_name(source))
-        self.error = None
-        try:
-            opened = source if isinstance(source, (Trace, Job)) else open_source(source)
-        except WorkbenchError as error:
-            self._show_nothing(self._reason(source) or str(error))
-            return
-        self._take(source, opened)
+    def clear(self, kind: str = "") -> None:
+        """Leave what is selected: a kernel, operator, module, point, step or within; "" is all."""
         with links.silent(self):
-            self._row.offer(opened)
-        self._show_source()
-
-    def _take(self, source: Given, opened: Trace | Job) -> None:
-        self._shown, self.source, self.error = source, opened, None
-        self._roofs = run_roofs.recorded(opened)
-        self.__dict__.pop("_path", None)
-
-    @cached_property
-    def _path(self) -> str | None:
-        """The path that opens what is shown; telling it of an object takes opening it."""
-        if self.source is None or self._shown is None:
-            return None
-        return states.path_of(self._shown)
-
-    def _list(self, path: str) -> None:
-        """Show a path as the picked run; one that is no run of the folder is offered as well."""
-        listed = next((str(o.path) for o in self._offers if _is_same(path, str(o.path))), None)
-        if listed is None:
-            self._given = path
-            self.refresh()
-        self.run.value = listed or GIVEN
+            if self.timeline is not None and kind in ("", "within"):
+                self.timeline.selection = []
+                self._stretch = ""
+            if kind in ("", "step"):
+                self.controls.step.value = ALL
+            if not kind:
+                self.only = Only()
+            elif kind not in ("step", "within"):
+                self.only = self.only.without(kind)
+            if self.timeline is not None and not kind:
+                self.timeline.selected = {}
+        self._show()
 
     def refresh(self) -> None:
         """List the runs of the folder again, and read the notes again; what is shown stays."""
         if self.timeline is not None:
             self.timeline.noted.reread()
-        found = offers(self.runs_dir)
-        options = [(o.label, str(o.path)) for o in found]
-        if self._given is not None:
-            options.append((_name(self._given), GIVEN))
-        self._offers: tuple[Offer, ...] = found
-        kept = self.run.value
         with links.silent(self):
-            self.run.options = options or [("no runs yet", NO_CHOICE)]
-            if kept in [value for _, value in options]:
-                self.run.value = kept
+            self.picker.refresh()
+
+    # ---- opening --------------------------------------------------------------------------
+
+    def _take(self, shown: Opened) -> None:
+        self.opened, self.error, self.only = shown, None, Only()
+        with links.silent(self):
+            self.controls.offer(shown.source)
+
+    def _take_before(self, before: Opened | None) -> None:
+        self.before = before
+        path = None if before is None else before.path
+        self.controls.before.value = NO_CHOICE if path is None else self.picker.entry(path)
 
     def _open_first(self) -> None:
-        whole = [o for o in self._offers if o.reason is None]
-        if self._given is not None:
-            self._pick(GIVEN)
-        elif whole:
-            self._pick(str(whole[0].path))
-        else:
+        if self.picker.first == NO_CHOICE:
             self._show_nothing(NO_RUN)
+        else:
+            self._pick(self.picker.first)
 
     def _pick(self, value: str) -> None:
-        """Show an entry of the picker: the source given at the start, or a run folder."""
+        """Show an entry of the picker."""
         with links.silent(self):
-            self.run.value = value
-        if value == GIVEN and self._given is not None:
-            self.load(self._given)
-        elif value != NO_CHOICE:
-            self.load(value)
+            self.controls.run.value = value
+        if value != NO_CHOICE:
+            self.load(self.picker.source(value))
+
+    def _pick_before(self, value: str) -> None:
+        """Compare with an entry of the picker."""
+        try:
+            self.before = None if value == NO_CHOICE else Opened(self.picker.source(value))
+        except WorkbenchError as error:
+            self.before = None
+            self._say(self.picker.reason(value) or str(error))
+            with links.silent(self):
+                self.controls.before.value = NO_CHOICE
+        if self.answers is not None:
+            self._show(self.answers.against(None if self.before is None else self.before.source))
+            if self.before is not None:
+                self.panes.open("Comparison")
 
     def _recorded(self, path: str) -> None:
         """Show a run that a launcher has just recorded; one that failed is only listed."""
         self.refresh()
-        if any(str(o.path) == path and o.reason is None for o in self._offers):
+        if self.picker.is_whole(path):
             self._pick(path)
 
-    def _reason(self, source: Given) -> str | None:
-        return next((o.reason for o in self._offers if str(o.path) == str(source)), None)
+    # ---- acting ---------------------------------------------------------------------------
 
-    # ---- showing --------------------------------------------------------------------------
+    def _watch(self, controls: Controls) -> None:
+        controls.run.observe(lambda change: self._on(self._pick, change["new"]), "value")
+        controls.before.observe(lambda change: self._on(self._pick_before, change["new"]), "value")
+        controls.rank.observe(lambda _: self._on(self._show_source), "value")
+        self.by.observe(lambda _: self._on(self.clear, "point"), "value")
+        for control in (controls.device, self.window, self.step, controls.until, self.convention):
+            control.observe(lambda _: self._on(self._change), "value")
 
-    def _timeline_of(self, answers: Answers) -> Timeline:
-        """Return the picture of the same ranks: the one that is shown, or a new one."""
-        shown = () if self.answers is None else self.answers.source.ranks
-        if self.timeline is not None and list(map(id, shown)) == list(
-            map(id, answers.source.ranks)
-        ):
-            return self.timeline
-        return Timeline(answers.source)
+    def _drawn(self) -> None:
+        """Follow a range that was drawn on the timeline."""
+        self._stretch = ""
+        self._change()
 
-    def _restore(self, state: states.State, answers: Answers, timeline: Timeline) -> None:
-        """Set controls, timeline and panes to a state that fits; nothing of it acts by itself."""
-        if timeline is not self.timeline:
-            self._set_timeline(timeline)
-        self._body.layout.display = ""
-        self._row.put(state)
-        timeline.window = state["view"] or timeline.extent
-        timeline.selection = state["selection"] or []
-        timeline.selected = state["event"] or {}
-        timeline.filter, timeline.search = state["filter"], state["search"]
-        self.panes.arrange(state["tab"], state["sort"])
-        self._show(answers)
-        self.panes.mark(state["rows"])
-        self.note_form.follow()
-
-    def _show_nothing(self, error: str) -> None:
-        self.source, self.answers, self.error = None, None, error
-        self.__dict__.pop("_path", None)
-        self._facts.value = ""
-        self._notes.value = text.notes((error,), is_error=True)
-        self._set_timeline(None)
-        self._body.layout.display = "none"
-
-    def _show_source(self) -> None:
-        """Draw the chosen ranks anew; a selection belonged to the old picture."""
-        assert self.source is not None
-        self._body.layout.display = ""
-        self._set_timeline(None)
-        chosen = Answers(self.source, self.choice)
-        self._set_timeline(Timeline(chosen.source))
-        self._show()
-
-    def _show(self, answers: Answers | None = None) -> None:
-        """Answer the choice anew, unless that was done, and refill what is in sight."""
-        if self.source is None:
-            return
-        try:
-            self.answers = answers or Answers(self.source, self.choice, self._roofs)
-            self._facts.value = text.facts(self.answers.facts)
-            self._notes.value = text.notes(self.answers.notes)
-            self.panes.show(self.answers)
-        except WorkbenchError as error:
-            self._show_nothing(str(error))
-            return
-        self._follow()
-
-    def _regroup(self) -> None:
-        """Draw other points in the roofline; all else stays."""
-        if self.answers is not None:
-            self.answers = self.answers.regrouped(self.by.value, self.convention.value)
-            self.panes.regroup(self.answers)
-
-    def _renote(self) -> None:
-        """Show the notes as they are now; all else stays."""
-        if self.answers is not None:
-            self.answers = self.answers.renoted()
-            with links.silent(self):
-                self.panes.renote(self.answers)
-            self._follow()
-
-    def _follow(self) -> None:
-        """Show the selected event, and the rows that it belongs to."""
-        if self.timeline is None or self.answers is None:
-            return
-        self._details.value = text.details(self.details)
-        with links.silent(self):
-            self.panes.mark(links.rows(self.answers, self.timeline.selected))
-        self.note_form.follow()
-
-    def _set_timeline(self, timeline: Timeline | None) -> None:
-        if self.timeline is not None:
-            self.timeline.unobserve_all()
-            self.timeline.close()
-        self.timeline = timeline
-        self._stage.children = () if timeline is None else (timeline,)
-        if timeline is not None:
-            timeline.observe(lambda _: self._on(self._show), "selection")
-            timeline.observe(lambda _: self._on(self._follow), "selected")
-            timeline.observe(lambda _: self._on(self._renote), "keeping")
-
-    # ---- controls -------------------------------------------------------------------------
-
-    def _make_controls(self) -> None:
-        self._row = controls = Controls(self.refresh, self.code)
-        self.run, self.rank = controls.run, controls.rank
-        self.window, self.step = controls.window, controls.step
-        self.by, self.convention = controls.by, controls.convention
-        self._facts, self._notes, self._details = w.HTML(), w.HTML(), w.HTML()
-        self._stage = w.VBox()
-        self.note_form = NoteForm(self)
-        dials = {"roofline": controls.roofline, "notes": self.note_form}
-        self.panes = Panes(on_row=self._row_clicked, dials=dials)
-        self._body = w.VBox([self.panes.breakdown, self._stage, self._details, self.panes.tabs])
-        self.run.observe(lambda change: self._on(self._pick, change["new"]), "value")
-        self.rank.observe(lambda _: self._on(self._show_source), "value")
-        self.window.observe(lambda _: self._on(self._show), "value")
-        self.step.observe(lambda _: self._on(self._show), "value")
-        for dial in (self.by, self.convention):
-            dial.observe(lambda _: self._on(self._regroup), "value")
-
-    def _on(self, act: Any, *arguments: Any) -> None:
-        if not self._quiet:
-            act(*arguments)
+    def _select(self, part: Only) -> None:
+        self.only = part
+        self._change()
 
     def _row_clicked(self, table: str, row: int) -> None:
-        """Show on the timeline what a row of a table stands for."""
-        if not self._quiet and self.timeline is not None and self.answers is not None:
-            links.show_row(self.timeline, self.answers, table, row)
-            self.note_form.follow()
+        """Choose and show what a row of a table stands for; leave it when it is clicked again."""
+        if self._quiet or self.timeline is None or self.answers is None:
+            return
+        if row == NO_ROW:
+            self._row_left(table)
+            return
+        done = links.act(self.answers, table, row)
+        with links.silent(self):
+            if done.only:
+                self.only = _beside(self.only, done.only)
+            if done.within is not None:
+                self._stretch, self.timeline.selection = table, list(done.within)
+            if done.step is not None:
+                self._choose_step(done.step)
+            if done.window is not None:
+                self.timeline.window = done.window
+            self.timeline.selected = done.event or ({} if done.window else self.timeline.selected)
+            if done.note:
+                self.timeline.noted.bring(done.note)
+        self._show()
+        if self.answers is not None:
+            self.panes.mark({table: row})  # of several rows alike the one that was clicked
+
+    def _choose_step(self, step: int) -> None:
+        """Choose a step, in place of a range; the window is made of steps then."""
+        assert self.timeline is not None
+        self.timeline.selection, self._stretch = [], ""
+        self.controls.steps = (step, step)
+        if self.window.value == "all":
+            self.window.value = "steps"
+
+    def _row_left(self, table: str) -> None:
+        assert self.timeline is not None
+        kind = links.chosen_in(table)
+        if kind == "within" and self._stretch != table:
+            return
+        if kind:
+            with links.silent(self):
+                self.timeline.selected = {}
+            self.clear(kind)
 
 
-def _is_same(path: str, other: str | None) -> bool:
-    return other is not None and Path(path).resolve() == Path(other).resolve()
+def _beside(chosen: Only, more: Mapping[str, Any]) -> Only:
+    """Add a choice to a part of the work; what was chosen on another rank gives way."""
+    rank = more.get("rank")
+    if rank is not None and chosen.rank not in (None, rank):
+        chosen = Only()
+    return replace(chosen, **more)
 
 
-def _name(source: Given) -> str:
-    if isinstance(source, (Trace, Job)):
-        return source.ranks[0].meta.path.parent.name or "the given trace"
-    return Path(source).name
+def _open_as(path: str | None, shown: Opened | None) -> Opened | None:
+    """Return what a path opens to, which may be open already; None without a path."""
+    if path is None:
+        return None
+    if shown is not None and opened.is_same(path, shown.path):
+        return shown
+    return Opened(path)

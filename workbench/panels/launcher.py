@@ -70,6 +70,7 @@ class Launcher(w.VBox):
     ) -> None:
         self.runs_dir, self._recorder = Path(runs_dir), recorder
         self.run: Run | None = None
+        self._follower: Callable[[Any], None] | None = None
         self.message = ""
         self._newest: Progress | None = None
         self._make_controls()
@@ -117,6 +118,16 @@ class Launcher(w.VBox):
             runs_dir=self.runs_dir,
             **{name: c.value for name, c in self._run.items()},
         )
+
+    def follow(self, recorded: Callable[[str], None]) -> None:
+        """Call a function with the path of each run that ends, in place of one given before.
+
+        A cell that is run again makes a new panel; the one that it replaces must not go on working.
+        """
+        if self._follower is not None:
+            self.unobserve(self._follower, "last_run")
+        self._follower = lambda change: recorded(change["new"])
+        self.observe(self._follower, "last_run")
 
     # ---- recording ------------------------------------------------------------------------
 

@@ -1,29 +1,59 @@
-"""How the panes hang together: from an event on the timeline to rows of tables, and back."""
+"""How the panes hang together: from rows to what they choose and show, from events to rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from workbench.analysis import work
-from workbench.analysis.roofline import GROUPS
+from workbench.analysis import only
+from workbench.analysis.only import Only
 from workbench.analysis.window import select
 from workbench.errors import unknown_name
+from workbench.panels.choice import STRETCHES
 from workbench.panels.details import find
 from workbench.panels.table import NO_ROW
+from workbench.views import chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from workbench.analysis.window import Selection
+    from workbench.analysis.window import Range
     from workbench.panels.answers import Answers
-    from workbench.trace.core import Trace
-    from workbench.views.timeline import Timeline
+    from workbench.panels.choice import Choice
 
-_KEYS = {"kernels": ("rank", "device", "kind", "name"), "ops": ("rank", "name"),
-         "steps": ("rank", "device", "step")}  # fmt: skip
+NAMED = {
+    "kernels": ("kernel", "name"),
+    "ops": ("operator", "name"),
+    "modules": ("module", "path"),
+    "compare_kernel": ("kernel", "name"),
+    "compare_operator": ("operator", "name"),
+}
+"""Tables whose rows choose a part of the work by name: what kind, and the column of the name."""
+POINTS = ("roofline", "recoverable")
+CLICKABLE = (*NAMED, *POINTS, *STRETCHES, "steps", "leads", "notes")
+"""Tables whose rows stand for something on the timeline."""
+_EVENTS = {"kernels": ("rank", "device", "kind", "name"), "ops": ("rank", "name"),
+           "steps": ("rank", "device", "step")}  # fmt: skip
+AROUND = 2
+"""A stretch is shown with half of its length before and after."""
+
+
+class Act(NamedTuple):
+    """What a click on a row does."""
+
+    only: Mapping[str, Any] = {}
+    """The part of the work that it chooses."""
+    within: Range | None = None
+    """The stretch of time that it chooses."""
+    step: int | None = None
+    """The step that it chooses."""
+    window: list[int] | None = None
+    """Where the timeline goes."""
+    event: Mapping[str, Any] = {}
+    """What is marked there, as a timeline's `selected` has it; {} leaves it."""
+    note: str = ""
+    """The note that the timeline brings in sight."""
 
 
 @contextmanager
@@ -44,134 +74,176 @@ def set_option(control: Any, name: str, value: Any) -> None:
     control.value = value
 
 
-def rows(answers: Answers, selected: Mapping[str, Any]) -> dict[str, int]:
-    """Return, for each table, the row that the selected event belongs to; -1 where it has none."""
-    found = find(answers.source, selected)
-    if found is None:
-        return dict.fromkeys(_KEYS, NO_ROW)
-    trace, row = found
-    row = row | {"rank": trace.meta.rank, "device": row.get("device")}
-    wanted: dict[str, Mapping[str, Any] | None] = dict.fromkeys(_KEYS)
-    if selected["table"] == "activities":
-        wanted["kernels"] = row
-        op = row["op"]
-        wanted["ops"] = None if op is None else row | {"name": trace.ops["name"][op]}
-    elif selected["table"] in ("ops", "steps"):
-        wanted[selected["table"]] = row
-    return {table: _row_of(answers[table], table, keys) for table, keys in wanted.items()}
+# ---- from a row ---------------------------------------------------------------------------------
 
 
-def _row_of(frame: pl.DataFrame, table: str, keys: Mapping[str, Any] | None) -> int:
-    if keys is None:
+def act(answers: Answers, table: str, row: int) -> Act:
+    """Return what a click on a row of a table does."""
+    keys = answers[table].row(row, named=True)
+    if table in NAMED or table in POINTS:
+        return _part(answers, table, keys)
+    if table == "steps":
+        end = keys["start_ns"] + keys["dur_ns"]
+        step = keys["step"] if keys["complete"] else None
+        return Act(step=step, window=[keys["start_ns"], end])
+    if table == "notes":
+        return _note(answers, keys)
+    event = _event(answers, table, keys)
+    if table == "leads":
+        return Act(window=around(keys["start_ns"], keys["dur_ns"]), event=event)
+    within = (keys["start_ns"], keys["start_ns"] + keys["dur_ns"])
+    return Act(within=within, window=around(keys["start_ns"], keys["dur_ns"]), event=event)
+
+
+def _part(answers: Answers, table: str, keys: Mapping[str, Any]) -> Act:
+    """Choose the part of the work that a row names, on its rank, and show its longest activity."""
+    several = len(answers.source.ranks) > 1
+    chosen: dict[str, Any] = {"rank": keys["rank"] if several else None}
+    if table in NAMED:
+        kind, column = NAMED[table]
+        chosen[kind] = keys[column] or ""
+    else:
+        by = answers.choice.by
+        name = keys["operator" if by == "operator" else "group"]
+        chosen["point"] = (by, name, keys.get("shapes"))
+    device = keys.get("device") if table == "kernels" or table in POINTS else None
+    return Act(only=chosen, event=longest(answers, Only(**chosen), device))
+
+
+def _note(answers: Answers, keys: Mapping[str, Any]) -> Act:
+    """Show the longest activity of a name that is noted on; other notes the timeline brings."""
+    if keys["kind"] not in ("kernel", "operator"):
+        return Act(note=keys["id"])
+    name = keys["target"].removeprefix(f"every {keys['kind']} ")
+    return Act(event=longest(answers, Only(**{keys["kind"]: name})))
+
+
+def around(start: int, length: int) -> list[int]:
+    """Return a window in which a stretch is seen with what is beside it."""
+    margin = max(length // AROUND, 1)
+    return [max(0, start - margin), start + length + margin]
+
+
+def _event(answers: Answers, table: str, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the activity that a row tells; that of a collective is found by its time."""
+    number = keys.get("activity")
+    if table == "collectives":
+        (trace,) = (t for t in answers.source.ranks if t.meta.rank == keys["rank"])
+        start = keys["start_ns"] - (trace.meta.origin_ns - answers.source.origin_ns)
+        same = trace.collectives.filter(
+            (pl.col("start_ns") == start) & (pl.col("dur_ns") == keys["dur_ns"])
+        )
+        number = same["activity"].drop_nulls().first()
+    if number is None:
+        return {}
+    return {"table": "activities", "rank": keys["rank"], "id": int(number)}
+
+
+def longest(answers: Answers, part: Only, device: int | None = None) -> dict[str, Any]:
+    """Return the longest activity of a part of the work, as a timeline's `selected` has it.
+
+    Of those that start in what is looked at; {} without any.
+    """
+    choice = answers.choice
+    options = choice.narrowing("", takes_range=True) | {"device": device or choice.device}
+    options.pop("only")
+    best: tuple[int, dict[str, Any]] = (-1, {})
+    for there in only.narrowed(select(answers.source, **options), part):
+        counted = there.counted()
+        top = (counted if counted.height else there.activities).top_k(1, by="dur_ns")
+        for number, length in top.select("id", "dur_ns").iter_rows():
+            event = {"table": "activities", "rank": there.rank, "id": int(number)}
+            best = max(best, (length, event), key=lambda found: found[0])
+    return best[1]
+
+
+def chosen_in(table: str) -> str:
+    """Return what is chosen by the rows of a table: a part of the work, within, step or ""."""
+    if table in NAMED:
+        return NAMED[table][0]
+    if table in POINTS:
+        return "point"
+    return "within" if table in STRETCHES else {"steps": "step"}.get(table, "")
+
+
+# ---- to rows ------------------------------------------------------------------------------------
+
+
+def row_of(answers: Answers, table: str, selected: Mapping[str, Any]) -> int | None:
+    """Return the row of a table that is chosen, or that the selected event belongs to; else -1.
+
+    None for a table whose rows are neither.
+    """
+    if table not in (*NAMED, *POINTS, *STRETCHES, "steps"):
+        return None
+    mine = _chosen(answers.choice, table)
+    if mine is None:
+        mine = _of_event(answers, table, selected)
+    if mine is None:
         return NO_ROW
-    same = [pl.col(k).cast(pl.String).eq_missing(_text(keys[k])) for k in _KEYS[table]]
+    frame = answers[table]
+    same = [_text(pl.col(k)).eq_missing(pl.lit(_plain(v), pl.String)) for k, v in mine.items()]
     hits = frame.with_row_index("row").filter(same)["row"]
     return int(hits[0]) if len(hits) else NO_ROW
 
 
-def _text(value: Any) -> pl.Expr:
-    return pl.lit(None if value is None else str(value), pl.String)
+def _chosen(choice: Choice, table: str) -> dict[str, Any] | None:
+    """Return what the row of a table holds that is chosen."""
+    rank = {} if choice.only.rank is None else {"rank": choice.only.rank}
+    if table in NAMED and getattr(choice.only, NAMED[table][0]) is not None:
+        kind, column = NAMED[table]
+        return {column: getattr(choice.only, kind) or None} | rank
+    if table in POINTS and choice.only.point is not None:
+        by, name, shapes = choice.only.point
+        named = {"operator": name, "shapes": shapes} if by == "operator" else {"group": name}
+        return named | rank
+    if table == choice.stretch and choice.within is not None:
+        start, end = choice.within
+        return {"start_ns": start, "dur_ns": end - start}
+    if table == "steps" and choice.acting_step is not None:
+        return {"step": choice.acting_step[0]}
+    return None
 
 
-def longest(answers: Answers, table: str, row: int) -> dict[str, Any]:
-    """Return the longest event that a row of `kernels` or `ops` stands for, as `selected` has it.
-
-    Of those in the selected range, when there is one and it holds any.
-    """
-    keys = answers[table].row(row, named=True)
-    trace = next(t for t in answers.source.ranks if t.meta.rank == keys["rank"])
-    source = "activities" if table == "kernels" else "ops"
-    same = pl.col("name").cast(pl.String) == keys["name"]
-    if table == "kernels":
-        same &= pl.col("device").eq_missing(pl.lit(keys["device"], pl.Int32))
-        same &= pl.col("kind").cast(pl.String) == keys["kind"]
-    events = trace.tables[source].filter(same)
-    events = _inside(answers, trace, events)
-    best = events.sort("dur_ns", descending=True)["id"]
-    return {"table": source, "rank": trace.meta.rank, "id": int(best[0])} if len(best) else {}
+def _of_event(answers: Answers, table: str, selected: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what the row of a table holds that an event belongs to."""
+    found = find(answers.source, selected) if table in _EVENTS else None
+    if found is None:
+        return None
+    trace, row = found
+    row = row | {"rank": trace.meta.rank, "device": row.get("device")}
+    if table == "ops" and selected["table"] == "activities":
+        if row["op"] is None:
+            return None
+        row["name"] = trace.ops["name"][row["op"]]
+    elif selected["table"] != {"kernels": "activities"}.get(table, table):
+        return None
+    return {k: row[k] for k in _EVENTS[table]}
 
 
-def _inside(answers: Answers, trace: Trace, events: pl.DataFrame) -> pl.DataFrame:
-    within = answers.choice.within
-    if within is None:
-        return events
-    shift = trace.meta.origin_ns - answers.source.origin_ns
-    start = pl.col("start_ns") + shift
-    touching = events.filter((start < within[1]) & (start + pl.col("dur_ns") > within[0]))
-    return touching if touching.height else events
+def _text(column: pl.Expr) -> pl.Expr:
+    return column.cast(pl.String)
 
 
-def step_window(answers: Answers, row: int) -> list[int]:
-    """Return begin and end of a row of `steps`, in the source's time."""
-    start, length = answers["steps"].select("start_ns", "dur_ns").row(row)
-    return [start, start + length]
+def _plain(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
-def gap(answers: Answers, row: int) -> tuple[list[int], dict[str, Any]]:
-    """Return what shows a row of `idle`: the gap with its neighbours, and what ended it.
-
-    The first is a window in the source's time, the second as a timeline's `selected` has it.
-    """
-    rank, start, length, ended_by = (
-        answers["idle"].select("rank", "start_ns", "dur_ns", "activity").row(row)
-    )
-    window = [max(0, start - length // 2), start + length + length // 2]
-    known = ended_by is not None
-    return window, {"table": "activities", "rank": rank, "id": ended_by} if known else {}
+# ---- to the timeline ----------------------------------------------------------------------------
 
 
-def longest_of_point(answers: Answers, table: str, row: int) -> dict[str, Any]:
-    """Return the longest activity that a row of `roofline` stands for, as `selected` has it."""
-    keys = answers[table].row(row, named=True)
-    found = {"table": "activities", "rank": keys["rank"]}
-    options = answers.narrowed | {"device": keys["device"]}
-    for chosen in select(answers.source, rank=keys["rank"], **options):
-        ran = work.owned(chosen, answers.choice.convention)
-        best = _of_point(answers, chosen, ran, keys).sort("dur_ns", descending=True)["id"]
-        if len(best):
-            return found | {"id": int(best[0])}
-    return {}
-
-
-def _of_point(
-    answers: Answers, chosen: Selection, ran: pl.DataFrame, keys: Mapping[str, Any]
-) -> pl.DataFrame:
-    """Keep the activities of an operator with its shapes, or of the calls of a group."""
-    if answers.choice.by == "operator":
-        same = [pl.col(k).eq_missing(pl.lit(keys[k])) for k in ("operator", "shapes")]
-        return work.labelled(ran).filter(same)
-    calls = work.calls(ran, "roofs change no group", is_host=chosen.is_host)
-    calls = calls.with_columns(everything=pl.lit("all"))
-    group = pl.col(GROUPS[answers.choice.by]).cast(pl.String)
-    mine = calls.filter(group.eq_missing(_text(keys["group"])))
-    owned = pl.col("owner").is_in(mine["owner"].drop_nulls().implode())
-    alone = mine.filter(pl.col("owner").is_null())["activity_kind"].cast(pl.String)
-    alike = pl.col("kind").cast(pl.String).is_in(alone.implode())
-    return ran.filter(owned.fill_null(value=False) | (pl.col("owner").is_null() & alike))
-
-
-def show_note(timeline: Timeline, answers: Answers, row: int) -> None:
-    """Show on a timeline what a note is about; of a name, the longest event in the window."""
-    note = answers["notes"].row(row, named=True)
-    table = {"kernel": "kernels", "operator": "ops"}.get(note["kind"])
-    if table is None:
-        timeline.noted.bring(note["id"])
-        return
-    name = note["target"].removeprefix(f"every {note['kind']} ")
-    rows = answers[table].with_row_index("row").filter(pl.col("name").cast(pl.String) == name)
-    if rows.height:
-        timeline.selected = longest(answers, table, int(rows["row"][0]))
-
-
-def show_row(timeline: Timeline, answers: Answers, table: str, row: int) -> None:
-    """Show on a timeline what a row of a table stands for: a step, a gap, or the longest event."""
-    if table == "steps":
-        timeline.window = step_window(answers, row)
-    elif table == "idle":
-        timeline.window, timeline.selected = gap(answers, row)
-    elif table == "notes":
-        show_note(timeline, answers, row)
-    elif table in {"roofline", "recoverable"}:
-        timeline.selected = longest_of_point(answers, table, row)
-    else:
-        timeline.selected = longest(answers, table, row)
+def emphasis(answers: Answers) -> tuple[str, list[chosen.Rows]]:
+    """Return in words what part of the work is chosen, and its rows; ("", []) without one."""
+    part = answers.choice.only
+    if not part:
+        return "", []
+    rows = []
+    for trace in answers.source.ranks:
+        rank = trace.meta.rank
+        mine = only.mask(trace, part).to_numpy()
+        rows.append(chosen.Rows("activities", rank, mine))
+        if part.operator is not None and part.rank in (None, rank):
+            named = trace.ops["name"].cast(pl.String) == part.operator
+            rows.append(chosen.Rows("ops", rank, named.fill_null(value=False).to_numpy()))
+    text = ", ".join(c.text for c in answers.choice.chips() if c.key not in ("within", "step"))
+    return text, rows

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from workbench.panels.answers import Answers
-    from workbench.panels.explorer import Explorer
+    from workbench.panels.shown import Shown
     from workbench.views.timeline import Timeline
 
 About = dict[str, Any]
@@ -36,7 +36,7 @@ class NoteForm(w.VBox):
     and `said` is what they answered.
     """
 
-    def __init__(self, of: Explorer) -> None:
+    def __init__(self, of: Shown) -> None:
         self.of = of
         self.shown: Mapping[str, Any] | None = None
         """The row of `notes` that is being changed; None for a new note."""

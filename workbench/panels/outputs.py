@@ -14,6 +14,7 @@ from workbench.views.theme import LIGHT
 if TYPE_CHECKING:
     from workbench.panels.answers import Answers
     from workbench.panels.panes import Panes
+    from workbench.panels.picker import Picker
     from workbench.trace.core import Job, Trace
     from workbench.views.timeline import Timeline
 
@@ -33,8 +34,8 @@ class Outputs:
     headline: str
     notes: tuple[str, ...]
     name: str
-    _given: Any
-    _chosen: dict[str, Any]
+    picker: Picker
+    state: dict[str, Any]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Add what a notebook shows without its widgets: picture and figures of this moment.
@@ -44,11 +45,11 @@ class Outputs:
         """
         found = super()._repr_mimebundle_(**kwargs)
         data, meta = found if isinstance(found, tuple) else (found or {}, {})
-        said = [self.headline, *self.notes] if self._given is not None else []
+        said = [self.headline, *self.notes] if self.picker.given is not None else []
         data |= {"text/plain": "\n".join([repr(self), *filter(None, said)])}
         if self.timeline is None or self.answers is None:
             return data, meta
-        state = json.dumps(self._chosen)
+        state = json.dumps(self.state | {"source": None, "before": None})
         remembered = {"view": "explorer", "origin": origin.origin(self.source), "state": state}
         return data | {"image/png": self._still()}, meta | {origin.KEY: remembered}
 

@@ -18,8 +18,9 @@ from workbench import units
 from workbench.errors import UsageError
 from workbench.panels import text
 from workbench.panels.details import details
+from workbench.panels.notes import marked
 from workbench.panels.panes import BREAKDOWN
-from workbench.panels.parts import Dials, Picture, Rows
+from workbench.panels.parts import Boxes, Dials, Picture, Rows, Words
 from workbench.panels.static_links import Links
 from workbench.panels.tabs import TABS, titles
 from workbench.version import __version__
@@ -134,7 +135,7 @@ def body(answers: Answers, timeline: Timeline, shown: Shown, carried: str, drawn
         f'<div class="wb-page-details" aria-live="polite">{selected}</div>',
         _notes_of(timeline),
         _tabs(answers, shown.tab),
-        *(_section(answers, title, is_open=title == shown.tab) for title in TABS),
+        *(_section(answers, title, is_open=title == shown.tab) for title in titles(answers)),
         carried,
     ]
     return f'<div class="wb-panel wb-page">{"".join(parts)}</div>'
@@ -142,9 +143,9 @@ def body(answers: Answers, timeline: Timeline, shown: Shown, carried: str, drawn
 
 def data(answers: Answers) -> dict[str, Any]:
     """Return tables and pictures by name, packed; a picture in each theme."""
-    parts = [BREAKDOWN, *(p for title in TABS for p in _told(answers, title))]
+    parts = [BREAKDOWN, *(p for title in titles(answers) for p in _told(answers, title))]
     tables = {
-        p.frame: packed.text(html_table(answers[p.frame], p.columns, nothing=p.nothing))
+        p.frame: packed.text(html_table(marked(answers, p.frame), p.columns, nothing=p.nothing))
         for p in parts
         if isinstance(p, Rows)
     }
@@ -173,7 +174,7 @@ def _tabs(answers: Answers, shown: str) -> str:
     buttons = "".join(
         f'<button role="tab" data-tab="{escape(title)}" aria-selected="{chosen}">'
         f"{escape(label)}</button>"
-        for title, label in zip(TABS, titles(answers), strict=True)
+        for title, label in titles(answers).items()
         for chosen in ["true" if title == shown else "false"]
     )
     return f'<nav class="wb-page-tabs" role="tablist">{buttons}</nav>'
@@ -194,6 +195,10 @@ def _section(answers: Answers, title: str, *, is_open: bool) -> str:
 def _part(answers: Answers, part: Part) -> str:
     said = part.said if isinstance(part.said, str) else part.said(answers)
     caption = text.caption(said) if said else ""
+    if isinstance(part, Words):
+        return caption
+    if isinstance(part, Boxes):
+        return caption + text.facts(part.made(answers))
     if isinstance(part, Rows):
         return caption + _slot("table", part.frame, 0)
     assert isinstance(part, Picture)

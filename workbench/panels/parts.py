@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from workbench.panels.answers import Answers
+    from workbench.panels.headline import Fact
     from workbench.views.tables import Column
 
 NOTHING = "No rows in this window."
@@ -56,6 +57,20 @@ class Rows(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Words(Part):
+    """Only what is said of a frame."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boxes(Part):
+    """Figures in boxes, made of a frame and those that belong to it."""
+
+    made: Callable[[Answers], Iterable[Fact]]
+    frames: tuple[str, ...] = ()
+    """The other frames."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dials:
     """Controls of what stands below them, by the name that the panes know them by."""
 
@@ -76,8 +91,3 @@ def of_first_rank(what: str) -> Callable[[Answers], str]:
     """Add to a sentence that its picture is of one rank, where there are more."""
     more = " The picture is of the first rank; choose another above."
     return lambda answers: what + (more if several_ranks(answers) else "")
-
-
-def narrowed(what: str, within: str) -> Callable[[Answers], str]:
-    """Add to a sentence what a selected range does to its part."""
-    return lambda answers: what if answers.choice.within is None else f"{what} {within}"

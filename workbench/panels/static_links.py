@@ -15,6 +15,7 @@ import polars as pl
 from workbench.analysis import work
 from workbench.analysis.window import select
 from workbench.panels import links
+from workbench.panels.choice import STRETCHES
 from workbench.views.lod import NONE
 from workbench.views.tables import MOST_ROWS
 
@@ -49,10 +50,8 @@ class Links:
         -1 where there is no event, null where a click moves no window; windows are decimal text.
         """
         found = {table: self._belonging(table) for table in ("kernels", "ops")}
-        found["steps"] = [
-            (NONE, links.step_window(self.answers, row)) for row in self._shown("steps")
-        ]
-        found["idle"] = list(self._gaps())
+        for table in (*STRETCHES, "steps", "leads"):
+            found[table] = list(self._acts(table))
         for table in ("roofline", "recoverable"):
             found[table] = self._points(table)
         return {table: [self._target(*row) for row in rows] for table, rows in found.items()}
@@ -142,18 +141,18 @@ class Links:
             rows.with_columns(same), on=keys, nulls_equal=True, maintain_order="left"
         )
 
-    def _belonging(self, table: str) -> list[tuple[int, None]]:
+    def _belonging(self, table: str) -> list[tuple[int, list[int] | None]]:
         """Return the longest event of each row."""
         found = self._joined(table).sort("inside", "dur", descending=True, maintain_order=True)
         best = dict(found.unique("row", keep="first").select("row", "place").iter_rows())
         return [(best.get(row, NONE), None) for row in self._shown(table)]
 
-    def _gaps(self) -> Iterator[tuple[int, list[int]]]:
-        found = [links.gap(self.answers, row) for row in self._shown("idle")]
-        places = self._places([event for _, event in found])
-        return ((place, window) for place, (window, _) in zip(places, found, strict=True))
+    def _acts(self, table: str) -> Iterator[tuple[int, list[int] | None]]:
+        found = [links.act(self.answers, table, row) for row in self._shown(table)]
+        places = self._places([act.event for act in found])
+        return ((place, act.window) for place, act in zip(places, found, strict=True))
 
-    def _points(self, table: str) -> list[tuple[int, None]]:
+    def _points(self, table: str) -> list[tuple[int, list[int] | None]]:
         events = longest_of_points(self.answers, table, len(self._shown(table)))
         return [(place, None) for place in self._places(events)]
 
@@ -188,12 +187,12 @@ class Links:
 
 
 def longest_of_points(answers: Answers, table: str, count: int) -> list[Mapping[str, Any]]:
-    """Return what `links.longest_of_point` does for the first rows of a table, all at once.
+    """Return the event of what `links.act` does for the first rows of a table, all at once.
 
     Points that are no operators are few, so those are asked for one by one.
     """
     if answers.choice.by != "operator":
-        return [links.longest_of_point(answers, table, row) for row in range(count)]
+        return [links.act(answers, table, row).event for row in range(count)]
     keys = ["rank", "device", "operator", "shapes"]
     frame = answers[table].head(count).select(keys)
     parts = [frame.clear().with_columns(id=pl.lit(None, pl.Int64))]

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from workbench.analysis import compare
 from workbench.costs import cost
+from workbench.panels.headline import efficiency
 from workbench.panels.parts import (
+    Boxes,
     Dials,
     Picture,
     Rows,
+    Words,
     has,
-    narrowed,
     of_first_rank,
     several_ranks,
 )
 from workbench.views import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from workbench.panels.answers import Answers
     from workbench.panels.parts import Part
@@ -32,7 +35,42 @@ def _roofline(answers: Answers) -> str:
     return f"{answers.coverage} FLOPs: {counted}."
 
 
+def _compares(answers: Answers) -> bool:
+    return answers.before is not None
+
+
+def _verdict(answers: Answers) -> str:
+    if answers.before is None:
+        return "Choose a run to compare with, above: it stands for what was before."
+    said = "; ".join(compare.verdict(answers["compare"]))
+    return f"{said[:1].upper()}{said[1:]}. Means of the complete steps but the last."
+
+
+def _change(kind: str, said: str) -> Rows:
+    return Rows(frame=f"compare_{kind}", columns=columns.COMPARED, said=said, when=_compares)
+
+
 TABS: Mapping[str, tuple[Part | Dials, ...]] = {
+    "Overview": (
+        Boxes(frame="mfu", frames=("coverage", "energy", "trust"), made=efficiency),
+        Rows(
+            frame="leads",
+            columns=columns.LEADS,
+            said="What to look at first: all of the mean step but compute, and compute above its "
+            "roof. A click shows the longest on the timeline.",
+            nothing="No complete step is marked, so there is no step to take apart.",
+        ),
+        Picture(
+            frame="waterfall_mean",
+            name="waterfall",
+            view="waterfall.bars",
+            height=260,
+            said="The mean complete step, part by part: each bar begins where the one above it "
+            "ends, idle time last, by cause. Of a selected range it is what the range holds of "
+            "each step.",
+            nothing="No part of a complete step lies in what is selected.",
+        ),
+    ),
     "Kernels": (
         Rows(
             frame="kernels",
@@ -75,24 +113,12 @@ TABS: Mapping[str, tuple[Part | Dials, ...]] = {
     ),
     "Steps": (
         Picture(
-            frame="waterfall_mean",
-            name="waterfall",
-            view="waterfall.bars",
-            height=260,
-            said=narrowed(
-                "The mean complete step, part by part: each bar begins where the one above it "
-                "ends, idle time last, by cause.",
-                "It is of what the selected range holds of each step.",
-            ),
-            nothing="No part of a complete step lies in the selected range.",
-        ),
-        Picture(
             frame="steps",
             name="steps",
             view="breakdown.by_step",
             height=260,
-            said="All steps of the recording, also while a range is selected; a click on a row "
-            "shows one on the timeline.",
+            said="All steps of the recording; a click on a row shows one on the timeline, and "
+            "narrows the other tabs to it.",
             nothing="No step is marked.",
         ),
         Rows(frame="steps", columns=columns.STEPS, nothing="No step is marked."),
@@ -117,7 +143,8 @@ TABS: Mapping[str, tuple[Part | Dials, ...]] = {
         Rows(
             frame="idle",
             columns=columns.GAPS,
-            said="The gaps, longest first; a click shows one on the timeline, and what ended it.",
+            said="The gaps, longest first; a click shows one on the timeline, with what ended it, "
+            "and narrows the other tabs to its time.",
             nothing="The device is never idle in this window.",
         ),
     ),
@@ -171,13 +198,21 @@ TABS: Mapping[str, tuple[Part | Dials, ...]] = {
             view="ranks.heat",
             height=160,
             options={"column": "exposed_communication_ns"},
-            said="Which rank differs in which step, of the whole recording, also while a range "
-            "is selected.",
+            said="Which rank differs in which step, of the whole recording.",
             when=lambda answers: several_ranks(answers) and _communicates(answers),
+        ),
+        Rows(
+            frame="exposed",
+            columns=columns.EXPOSED,
+            said="Stretches of exposed communication, longest first; a click shows one on the "
+            "timeline, and narrows the other tabs to its time.",
+            nothing="No communication is exposed in this window.",
+            when=_communicates,
         ),
         Rows(
             frame="collectives",
             columns=columns.COLLECTIVES,
+            said="Each collective; a click shows one on the timeline, and what ran meanwhile.",
             nothing="No collective starts in this window.",
         ),
     ),
@@ -217,6 +252,54 @@ TABS: Mapping[str, tuple[Part | Dials, ...]] = {
             "win, not a promise. Time beside other work does not shorten the step.",
         ),
     ),
+    "Efficiency": (
+        Rows(
+            frame="mfu",
+            columns=columns.MFU,
+            said="FLOPs of the model in a step / (step time x dense peak of the precision that "
+            "ran x devices), of complete steps but the last. Below 100 % coverage a lower bound.",
+        ),
+        Rows(
+            frame="energy",
+            columns=columns.ENERGY,
+            said="Energy of a step from sampled power, divided among families of work by their "
+            "share of device time.",
+        ),
+    ),
+    "Counters": (
+        Picture(
+            frame="counter_roofline",
+            name="counters",
+            view="counters.plot",
+            height=520,
+            said="Counted work of each kernel by memory level, against the roof of each level.",
+        ),
+        Rows(
+            frame="counters",
+            columns=columns.COUNTERS,
+            said="Hardware counters of each kernel beside what its operator had to do.",
+        ),
+    ),
+    "Comparison": (
+        Words(frame="compare", said=_verdict),
+        Picture(
+            frame="compare_part",
+            name="change",
+            view="change.bars",
+            height=230,
+            said="From the step before to the step after, part by part.",
+            when=_compares,
+        ),
+        Rows(frame="compare_part", columns=columns.COMPARED, when=_compares),
+        _change(
+            "family",
+            "Device time of a mean step by family of work: every instant belongs "
+            "to one row, so the changes add up to that of the step.",
+        ),
+        _change("kernel", "The same by kernel; a click narrows the other tabs to it."),
+        _change("operator", "The same by the operator that launched it."),
+        _change("host", "Time on the host, which may overlap."),
+    ),
     "Problems": (
         Rows(
             frame="problems",
@@ -244,6 +327,17 @@ TABS: Mapping[str, tuple[Part | Dials, ...]] = {
     ),
 }
 """Tabs in their order, each with its parts from the top."""
+_NEEDED: Mapping[str, Callable[[Answers], bool]] = {
+    "Counters": lambda answers: any(t.kernel_counters.height for t in answers.source.ranks),
+}
+"""Tabs that are there only where the recording has something for them."""
+
+
+def there(title: str, answers: Answers) -> bool:
+    """Say whether a tab is shown."""
+    return title not in _NEEDED or _NEEDED[title](answers)
+
+
 COUNTED: Mapping[str, Callable[[Answers], int]] = {
     "Problems": lambda answers: answers.faults,
     "Notes": lambda answers: answers.noted,
@@ -251,8 +345,7 @@ COUNTED: Mapping[str, Callable[[Answers], int]] = {
 """Tabs whose title counts what is in them."""
 
 
-def titles(answers: Answers) -> Iterator[str]:
-    """Return the titles of the tabs, with a count where there is something to look at."""
-    for title in TABS:
-        count = COUNTED[title](answers) if title in COUNTED else 0
-        yield f"{title} ({count})" if count else title
+def titles(answers: Answers) -> dict[str, str]:
+    """Return the tabs that are shown, each with a count where there is something to look at."""
+    counts = {title: COUNTED[title](answers) if title in COUNTED else 0 for title in TABS}
+    return {t: f"{t} ({n})" if n else t for t, n in counts.items() if there(t, answers)}

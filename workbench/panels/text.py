@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from workbench.panels.answers import Fact
+    from workbench.panels.headline import Fact
 
 
 def facts(found: Iterable[Fact]) -> str:
@@ -42,14 +42,16 @@ def waiting(name: str) -> str:
     return f'<p class="wb-caption">opening {escape(name)} …</p>'
 
 
-def caption(sentence: str) -> str:
-    """Write one quiet sentence."""
-    return f'<p class="wb-caption">{escape(sentence)}</p>'
+def caption(sentence: str, unheeded: str = "") -> str:
+    """Write a quiet sentence, and one that is to be noticed."""
+    noticed = f"<b>{escape(unheeded)}</b>" if unheeded else ""
+    gap = " " if sentence and unheeded else ""
+    return f'<p class="wb-caption">{escape(sentence)}{gap}{noticed}</p>'
 
 
 HOW_TO_SELECT = (
-    "Click an event to see it here and in the tables; Shift and drag to narrow every figure to a "
-    "range of time, Esc to leave it."
+    "Click an event to see it here and in the tables; a row below narrows the other tabs to it. "
+    "Shift and drag narrows every figure to a range of time. Esc leaves what is selected."
 )
 
 

@@ -26,7 +26,12 @@ CAUSES = {
     "unknown": ("unknown", "idle", 1.0),
 }
 """The same of each cause of idle time, in the order in which they are painted."""
-EVERY = PARTS | CAUSES
+WHOLE = {
+    "idle": ("idle", "idle", 1.0),
+    "above_roof": ("compute above its roof", "compute", 0.5),
+}
+"""What is named besides: all idle time together, and what lies within compute."""
+EVERY = PARTS | CAUSES | WHOLE
 
 
 def label(name: str | None) -> str:

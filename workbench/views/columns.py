@@ -201,3 +201,69 @@ NOTES = (
     Column("reason", "where it is", "word", "where it isn't found", spare=True),
     Column("conflict", "two sides", "sentence", "also changed by another, unseen", spare=True),
 )
+LEADS = (
+    Column("lead", "what", "cause", hint="parts of the mean step, and compute above its roof"),
+    Column("share", "share of the step", "share", "of the mean step; compute above its roof too"),
+    Column("time_ns", "a step", "time", "mean over steps and devices: what could be won at most"),
+    Column("name", "longest: what", "long", "the activity or operator; of a gap what the host did"),
+    Column("dur_ns", "longest", "time"),
+    Column("step", "step", "count", "of the longest", spare=True),
+    Column("rank", "rank", "count", "of the longest", spare=True),
+)
+EXPOSED = (
+    Column("collective", "collective", hint="what fills most of the stretch"),
+    _PLACE,
+    Column("step", "step", "count"),
+    Column("dur_ns", "exposed", "time", "nothing computes meanwhile"),
+    Column("dimension", "parallelism", spare=True),
+    Column("group", "process group", spare=True),
+    Column("bytes", "size", "bytes", "message size as nccl-tests counts it", spare=True),
+)
+MFU = (
+    Column("rank", "rank", "count", "without a number: all together", spare=True),
+    Column("devices", "devices", "count"),
+    Column("mfu", "MFU", "share", "model FLOPs of a step / (step time x dense peak)"),
+    Column("hfu", "HFU", "share", "the same with recomputation"),
+    Column("mfu_by_config", "MFU by configuration", "share", spare=True),
+    Column("step_ns", "step", "time", "median of complete steps but the last"),
+    Column("coverage_pct", "% with a model", "count", "of the time with recorded shapes"),
+    Column("precision", "precision", spare=True),
+    Column("peak_source", "peak from", "long", spare=True),
+    Column("tokens_per_s", "tokens a second", "count", spare=True),
+    Column("reason", "what is not known", "sentence", spare=True),
+)
+ENERGY = (
+    Column("part", "part of the step"),
+    _PLACE,
+    Column("share", "share of time", "share"),
+    Column("time_ns", "time", "time", "mean of a step"),
+    Column("joules_per_step", "J a step", "count", spare=True),
+    Column("joules_per_token", "J a token", "count", spare=True),
+    Column("flops_per_joule", "FLOP/J", "count", spare=True),
+    Column("mean_power_w", "mean power in W", "count", spare=True),
+    Column("reason", "why unknown", "sentence", spare=True),
+)
+COUNTERS = (
+    Column("kernel", "kernel"),
+    _PLACE,
+    Column("launches", "launches", "count"),
+    Column("time_ns", "time", "time"),
+    Column("flops", "FLOPs", "count", "counted", spare=True),
+    Column("precision", "precision", spare=True),
+    Column("memory_bytes", "memory", "bytes", "read and written", spare=True),
+    Column("achieved_bytes_per_s", "bandwidth", "rate", spare=True),
+    Column("flops_ratio", "FLOPs, counted / model", "count", spare=True),
+    Column("bytes_ratio", "bytes, counted / model", "count", spare=True),
+    Column("difference", "where they differ", "sentence", spare=True),
+    Column("reason", "what is not known", "sentence", spare=True),
+)
+COMPARED = (
+    Column("name", "what", "cause"),
+    _PLACE,
+    Column("difference_ns", "change", "time", "after - before, in a mean step"),
+    Column("share_of_change", "share of the change", "share", "of the step's", spare=True),
+    Column("a_ns", "before", "time", "in a mean step"),
+    Column("b_ns", "after", "time", "in a mean step"),
+    Column("a_count", "times before", "count", "in a mean step"),
+    Column("b_count", "times after", "count", "in a mean step"),
+)

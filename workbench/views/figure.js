@@ -64,7 +64,17 @@ function render({ model, el }) {
     box.dataset.busy = "true";
     model.send({ type: "draw", view: id, seq: ++seq, theme: theme(), width });
   };
+  const miss = (sentence) => {              // one notice a page: tables go on without pictures
+    window.workbenchNoticed ??= id;
+    const said = document.createElement("p");
+    said.className = "wb-caption";
+    said.textContent = window.workbenchNoticed === id ? sentence : "";
+    box.replaceChildren(said);
+    box.style.minHeight = "0";
+    box.dataset.busy = "false";
+  };
   const receive = async (message) => {
+    if (message.type === "missing" && message.view === id) { miss(message.said); return; }
     if (message.type !== "item" || message.view !== id || message.seq !== seq) return;
     const Bokeh = await bokeh(model);
     if (message.seq !== seq) return;        // a newer one is on its way

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 MOST_ROWS = 12
 """Rows of a picture's frame that stand in a notebook without its widgets."""
+NO_PICTURES = (
+    "There are no pictures, since {} can't be imported; tables and timeline do without. Install it "
+    "again and restart the kernel."
+)
 MIN_WIDTH, MAX_WIDTH = 320, 4000
 Draw = "Callable[[str, int], Any]"
 
@@ -92,6 +96,13 @@ class Figure(anywidget.AnyWidget):
         return item(self.draw(theme if theme in THEMES else "light", width))
 
     def _on_message(self, _: object, message: Mapping[str, Any], __: object = None) -> None:
+        try:
+            self._answer(message)
+        except ImportError as error:
+            said = NO_PICTURES.format(error.name or "HoloViews or Bokeh")
+            self.send({"type": "missing", "said": said, "view": message.get("view")})
+
+    def _answer(self, message: Mapping[str, object]) -> None:
         if message.get("type") == "bokehjs":
             self.send({"type": "bokehjs"}, [bokehjs()])
         elif message.get("type") == "pick":

@@ -185,7 +185,10 @@ def _rects(
     lo, hi = visible
     i = np.concatenate([np.arange(x, y) for x, y in zip(lo, hi, strict=True)] or [lo])
     row = np.repeat(stretch.rows(), hi - lo)
-    used, text = np.unique(lanes.name[i], return_inverse=True)
+    # a name stands twice where it names both what is found and what is not
+    marked = np.ones(len(i), bool) if found is None else found.keep[i]
+    used, text = np.unique(2 * lanes.name[i].astype(np.int64) + marked, return_inverse=True)
+    used, hit = used >> 1, (used & 1).astype(bool)
     columns = (
         lanes.start[i].astype("<i8"),
         lanes.dur[i].astype("<i8"),
@@ -197,5 +200,5 @@ def _rects(
     header |= {"kind": "rects", "texts": [clip(lanes.names[k]) for k in used]}
     header["colours"] = lanes.colours[used].tolist()
     if found is not None:
-        header["hits"] = found.hits[used].tolist()
+        header["hits"] = hit.tolist()
     return Reply(header, [c.tobytes() for c in columns])

@@ -57,6 +57,11 @@ def hits(lanes: Lanes, text: str) -> NDArray[np.bool_]:
     return found.to_numpy()
 
 
+def matching(lanes: Lanes, text: str) -> NDArray[np.bool_]:
+    """Say of each event whether its name matches, as `hits` does of the names."""
+    return np.asarray(hits(lanes, text)[np.asarray(lanes.name)])
+
+
 def _pattern(text: str) -> str:
     if not text:
         raise UsageError("There is nothing to look for: give a part of a name, or /…/.")
@@ -127,17 +132,16 @@ def rows(lanes: Lanes, at: Index) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Found:
-    """The matches among the events that are drawn."""
+    """The matches among the events that are drawn: of a search, or what is emphasised."""
 
     drawn: Lanes
-    hits: NDArray[np.bool_]
-    """Whether each distinct text matches."""
+    keep: NDArray[np.bool_]
+    """Whether each of them is one."""
 
     @cached_property
     def events(self) -> Lanes:
         """Return the matches alone, on the rows that they are drawn on."""
-        keep = self.hits[np.asarray(self.drawn.name)]
-        return self.drawn if keep.all() else self.drawn.part(keep)
+        return self.drawn if self.keep.all() else self.drawn.part(self.keep)
 
     @cached_property
     def order(self) -> NDArray[np.uint32]:

@@ -29,6 +29,7 @@ from workbench.views.timeline_arranged import Arranged
 from workbench.views.timeline_linked import Linked
 from workbench.views.timeline_measured import Measured
 from workbench.views.timeline_notes import Noted
+from workbench.views.timeline_sought import Sought
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,11 +38,9 @@ if TYPE_CHECKING:
 
 MAX_OFFERS = 1_000
 """Choices of a filter that the front end lists; Python takes any."""
-WELL_SEEN = 200
-"""A match is looked at closer when it takes less than one part in this many of the window."""
 
 
-class Timeline(Outputs, Arranged, Linked, Measured, anywidget.AnyWidget):
+class Timeline(Outputs, Arranged, Linked, Measured, Sought, anywidget.AnyWidget):
     """A zoomable timeline of a `Trace`, a `Job`, `Lanes`, or a frame of events.
 
     Watch or set, all times in ns of the source: `window` and `selection` ([start, end], the latter
@@ -74,9 +73,9 @@ class Timeline(Outputs, Arranged, Linked, Measured, anywidget.AnyWidget):
     search = t.Unicode().tag(sync=True)
     filter = traits.choices()
     matches = t.Dict().tag(sync=True)
-    """Of a search: `text`, `total`, `within` (those that touch `window`, on any lane), `at` (the
-    number of the selected one in order of time, from 1; 0 without), `problem` (what is wrong with
-    a text typed in the browser)."""
+    """Of a search or an emphasis: `text`, `total`, `within` (those that touch `window`, on any
+    lane), `at` (the number of the selected one in order of time, from 1; 0 without), `problem`
+    (what is wrong with a text typed in the browser)."""
     filtered = t.Unicode().tag(sync=True)
     """What `filter` leaves, as a sentence; empty without one."""
     offers = t.Dict().tag(sync=True)
@@ -159,18 +158,6 @@ class Timeline(Outputs, Arranged, Linked, Measured, anywidget.AnyWidget):
         """
         return find(self.data, text, table=table, kind=kind, limit=limit)
 
-    def next_match(self) -> dict[str, Any]:
-        """Select the match of `search` after the selected event, else in or after the window.
-
-        After the last comes the first. `window` moves so that it is well seen. Returns
-        `selected`; nothing changes, and {} is returned, where nothing matches.
-        """
-        return self._step(1)
-
-    def previous_match(self) -> dict[str, Any]:
-        """Select the match before, as `next_match` does the one after."""
-        return self._step(-1)
-
     def annotate(
         self,
         name: str,
@@ -209,9 +196,9 @@ class Timeline(Outputs, Arranged, Linked, Measured, anywidget.AnyWidget):
     def _exact(self, proposal: Mapping[str, Any]) -> list[dict[str, Any]]:
         return traits.spans(proposal["value"])
 
-    def check(self, search: str, chosen: Mapping[str, Any]) -> None:
+    def check(self, search: str, filtered: Mapping[str, Any]) -> None:
         """Raise UsageError for a `search` or a `filter` that could not be set."""
-        filters.checked(self.data, chosen, self._offered)
+        filters.checked(self.data, filtered, self._offered)
         if search:
             hits(self.data, search)
 
@@ -239,8 +226,11 @@ class Timeline(Outputs, Arranged, Linked, Measured, anywidget.AnyWidget):
 
     @t.observe("search")  # type: ignore[untyped-decorator]
     def _look(self, _: object) -> None:
-        text = self.search
-        self.found = Found(self.drawn, hits(self.data, text)) if text else None
+        keep = self._kept()
+        part = self.drawn.places
+        self.found = (
+            None if keep is None else Found(self.drawn, keep if part is None else keep[part])
+        )
         self._count(None)
         self.version += 1
 
@@ -252,7 +242,8 @@ class Timeline(Outputs, Arranged, Linked, Measured, anywidget.AnyWidget):
         within = self.found.within(*self.window)
         at = self.found.number(self._marked())
         counts = {"total": self.found.total, "within": within, "at": at}
-        self.matches = {"text": self.search} | counts | {"problem": ""}
+        text = self.search or (self._emphasis or ("",))[0]
+        self.matches = {"text": text} | counts | {"problem": ""}
 
     @t.observe("selected")  # type: ignore[untyped-decorator]
     def _highlight(self, _: object) -> None:
@@ -275,31 +266,6 @@ class Timeline(Outputs, Arranged, Linked, Measured, anywidget.AnyWidget):
         if self.selected and self.selected != self._named(i):
             i = self.data.find(self.selected["table"], self.selected["id"], self.selected["rank"])
         return i
-
-    def _step(self, by: int) -> dict[str, Any]:
-        if self.found is None or not self.found.total:
-            return {}
-        at = self._marked()
-        start = self.window[0] if at == NONE else self.data.event(at).start_ns
-        i = self.found.beside(at, start, by)
-        with self.hold_sync():
-            self.window = self._around(i)
-            self._select(i)
-        return dict(self.selected)
-
-    def _around(self, i: int) -> list[int]:
-        """Return a window in which an event is well seen: the present one if it is that."""
-        (a, b), (first, last) = self.window, self.extent
-        event = self.data.event(i)
-        start, dur = event.start_ns, event.dur_ns
-        span = b - a
-        if 0 < dur < span / WELL_SEEN or dur > span:
-            span = 2 * dur if dur > span else 50 * dur
-        elif a <= start and start + dur <= b:
-            return [a, b]
-        span = min(max(span, 1), last - first)
-        left = min(max(start + dur // 2 - span // 2, first), last - span)
-        return [left, left + span]
 
     def _select(self, i: int) -> None:
         # the mark first: another part of a row that is selected already leaves `selected` as it is
