@@ -6,7 +6,8 @@ from pathlib import Path
 
 from workbench.costs import run_roofs
 from workbench.panels import page
-from workbench.panels.answers import Answers, Choice
+from workbench.panels.answers import Answers
+from workbench.panels.choice import Choice
 from workbench.trace.open import RUN_FILE, open_source
 from workbench.views.timeline import Timeline
 

@@ -9,7 +9,8 @@ from views import unpacked
 import workbench as wb
 from workbench.errors import UsageError
 from workbench.panels import links, static_links
-from workbench.panels.answers import Answers, Choice
+from workbench.panels.answers import Answers
+from workbench.panels.choice import Choice
 from workbench.panels.tabs import TABS
 from workbench.trace.synthetic import SyntheticSpec, generate
 from workbench.views import html
