@@ -77,6 +77,14 @@ def test_a_copy_says_so(one, tmp_path):
     assert "pseudonyms" in problems["effect"][0]
 
 
+def test_a_copy_of_a_copy_is_one_too(one, tmp_path):
+    redact(one, tmp_path / "new.json")
+    again = redact(tmp_path / "new.json", tmp_path / "again.json")
+    assert again.is_same
+    assert open_source(again.path).problems["code"].to_list() == ["redacted"]
+    assert again.renamed == {"kernel": 1, "op": 1, "range": 1}  # another salt, other names
+
+
 def test_names_are_the_same_in_every_rank_and_with_the_same_key(job, tmp_path):
     first = redact(job, tmp_path / "a")
     assert first.is_same

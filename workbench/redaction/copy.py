@@ -117,7 +117,8 @@ def redact(source: str | Path, new: str | Path, *, key: str | Path | None = None
     _check_form(original, old, target)
     ordinals = about.thread_ids(original.ranks)
     copies = [_copy(trace, ordinals, names) for trace in original.ranks]
-    files = beside.copied(original, names) if old.is_dir() else {}
+    holds_traces = original.ranks[0].meta.path.parent == old
+    files = beside.copied(original, names) if holds_traces else {}
     with keys.kept(names.key, secret, is_old=is_old):
         _write(copies, files, target)
     found = proof.compare(original, open_source(target, cache=False), names.key, REDACTED.code)
@@ -176,7 +177,8 @@ def _is_events(original: Trace | Job) -> bool:
 
 def _copy(trace: Trace, ordinals: Mapping[str, int], names: Names) -> Trace:
     renamed, frames = tables.redacted(trace, names)
-    renamed["problems"] = pl.concat([renamed["problems"], problems.table([REDACTED])])
+    before = renamed["problems"].filter(pl.col("code") != REDACTED.code)
+    renamed["problems"] = pl.concat([before, problems.table([REDACTED])])
     host_steps = trace.host_steps.select(*HOST_STEPS)
     meta = about.redacted(trace.meta, ordinals, names)
     return Trace(meta, renamed, lambda: frames, host_steps)
@@ -216,5 +218,5 @@ def _left_out(original: Trace | Job, source: Path) -> Iterator[str]:
         return
     taken = {t.meta.path.name for t in original.ranks}
     taken |= {w.path.name for t in original.ranks for w in t.meta.windows} | set(beside.FILES)
-    others = sorted(f.name for f in source.iterdir() if f.name not in taken and not f.is_dir())
-    yield from (f"the file {name}" for name in others)
+    for other in sorted(f for f in source.iterdir() if f.name not in taken):
+        yield f"the {'folder' if other.is_dir() else 'file'} {other.name}"

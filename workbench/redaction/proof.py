@@ -58,10 +58,10 @@ def compare(original: Trace | Job, copy: Trace | Job, key: Key, said: str) -> pl
     rows = []
     for name in show.names():
         patterns = cut if name == "definitions" else whole  # its reasons give names cut short
-        before = _told(original, name)
-        after = _put_back(_told(copy, name), patterns, said)
+        before = _aside(_told(original, name), said)
+        after = _put_back(_aside(_told(copy, name), said), patterns)
         found = _difference(before, after)
-        if found != NONE and _difference(_told(without, name), after) == NONE:
+        if found != NONE and _difference(_aside(_told(without, name), said), after) == NONE:
             found = BY_CHOICE
         kind = "analysis" if name in ANALYSES else "table"
         short = name.removeprefix(TABLE)
@@ -101,12 +101,18 @@ def _patterns(key: Key, longest: int | None = None) -> Patterns:
     return [p for p, _ in pairs], [o[:longest] for _, o in pairs]
 
 
-def _put_back(told: _Told, patterns: Patterns, said: str) -> _Told:
+def _aside(told: _Told, said: str) -> _Told:
+    """Leave aside what a copy says of itself; the original may be such a copy, too."""
     rows = told.rows
     for column in {"code", "aspect"} & {*rows.columns}:
         rows = rows.filter(pl.col(column).cast(pl.String) != said)
-    rows = rows.with_columns(
-        change(pl.col(n)) for n, t in rows.schema.items() if (change := _change(t, patterns))
+    return told._replace(rows=rows)
+
+
+def _put_back(told: _Told, patterns: Patterns) -> _Told:
+    """Put the names that pseudonyms stand for in their place."""
+    rows = told.rows.with_columns(
+        change(pl.col(n)) for n, t in told.rows.schema.items() if (change := _change(t, patterns))
     )
     beside = {k: _within(v, patterns) for k, v in told.beside.items()}
     return _Told(rows, beside, told.error and _text(told.error, patterns))
