@@ -19,12 +19,12 @@ import polars as pl
 
 from workbench.costs import run_roofs
 from workbench.errors import UsageError, WorkbenchError
-from workbench.panels import code, links, text
+from workbench.panels import code, links, outputs, text
 from workbench.panels import state as states
 from workbench.panels.answers import Answers, Choice
 from workbench.panels.controls import ALL, GIVEN, NO_CHOICE, Controls
 from workbench.panels.details import SCHEMA, details
-from workbench.panels.outputs import NO_RUN, Outputs
+from workbench.panels.outputs import NO_RUN
 from workbench.panels.panes import Panes
 from workbench.panels.runs import Offer, offers
 from workbench.panels.table import Style
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Given = str | Path | Trace | Job
 
 
-class Explorer(Outputs, w.VBox):
+class Explorer(w.VBox):
     """Looks at a run folder, a trace file, an opened `Trace` or `Job`, or the runs of `runs_dir`.
 
     Without a source it opens the newest run that is done; with a `launcher`, each run that the
@@ -80,7 +80,15 @@ class Explorer(Outputs, w.VBox):
         """Say what it is and nothing that changes between runs (notebook checks compare it)."""
         return "Explorer()"
 
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return outputs.mimebundle(self, super()._repr_mimebundle_(**kwargs))
+
     # ---- state ----------------------------------------------------------------------------
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it was made for one source; the newest run is another on each machine."""
+        return self._given is not None
 
     @property
     def name(self) -> str:
@@ -125,29 +133,7 @@ class Explorer(Outputs, w.VBox):
         without one. A state with an unknown key, or with what its source does not have, raises
         UsageError (InputError for a source that does not open) and changes nothing.
         """
-        return states.default() | {"source": self._path} | self._chosen
-
-    @property
-    def _chosen(self) -> dict[str, Any]:
-        """All of the state but the source."""
-        if self.timeline is None:
-            return {}
-        choice, timeline = self.choice, self.timeline
-        return {
-            "rank": choice.rank,
-            "window": choice.window,
-            "step": None if choice.step is None else choice.step[0],
-            "selection": list(timeline.selection) or None,
-            "view": list(timeline.window) if timeline.window != timeline.extent else None,
-            "event": dict(timeline.selected) or None,
-            "search": timeline.search,
-            "filter": dict(timeline.filter),
-            "rows": self.panes.rows,
-            "tab": self.panes.tab,
-            "sort": self.panes.sort,
-            "roofline_by": choice.by,
-            "convention": choice.convention,
-        }
+        return states.default() | {"source": self._path} | outputs.chosen(self)
 
     @state.setter
     def state(self, wanted: Mapping[str, Any]) -> None:
@@ -177,6 +163,15 @@ class Explorer(Outputs, w.VBox):
         if self.source is None or self.answers is None:
             raise UsageError(f"There is nothing to write code for: {self.error or NO_RUN}")
         return code.cell(self.state, self.source, self.answers, self.panes.in_sight)
+
+    def save(self, path: str | Path) -> Path:
+        """Write what is in sight, and the other tabs, as one HTML file that is alive offline.
+
+        Timeline, tables and pictures stay linked in it; its figures are those of this state.
+        Raises UsageError without a source or for another suffix than .html, InputError where
+        nothing can be written.
+        """
+        return outputs.save(self, Path(path).expanduser())
 
     def choose(
         self, *, rank: int | None = None, window: str = "steps", step: int | None = None

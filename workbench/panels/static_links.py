@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 KEYS = {"kernels": ("rank", "device", "kind", "name"), "ops": ("rank", "name"),
         "steps": ("rank", "device", "step")}  # fmt: skip
 """What tells the row of a table that an event belongs to."""
+_Row = tuple[int, list[int] | None]
+"""Place of an event, or -1, and a window, or null."""
 _OF_TABLE = {"kernels": "activities", "ops": "ops", "steps": "steps"}
 _EVENT = {"table": pl.String, "rank": pl.Int32, "id": pl.Int64}
 
@@ -142,18 +144,18 @@ class Links:
             rows.with_columns(same), on=keys, nulls_equal=True, maintain_order="left"
         )
 
-    def _belonging(self, table: str) -> list[tuple[int, None]]:
+    def _belonging(self, table: str) -> list[_Row]:
         """Return the longest event of each row."""
         found = self._joined(table).sort("inside", "dur", descending=True, maintain_order=True)
         best = dict(found.unique("row", keep="first").select("row", "place").iter_rows())
         return [(best.get(row, NONE), None) for row in self._shown(table)]
 
-    def _gaps(self) -> Iterator[tuple[int, list[int]]]:
+    def _gaps(self) -> Iterator[_Row]:
         found = [links.gap(self.answers, row) for row in self._shown("idle")]
         places = self._places([event for _, event in found])
         return ((place, window) for place, (window, _) in zip(places, found, strict=True))
 
-    def _points(self, table: str) -> list[tuple[int, None]]:
+    def _points(self, table: str) -> list[_Row]:
         events = longest_of_points(self.answers, table, len(self._shown(table)))
         return [(place, None) for place in self._places(events)]
 

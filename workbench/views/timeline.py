@@ -7,6 +7,7 @@ holds what other panes may watch or set: `window`, `selection`, `selected`, `ann
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -16,11 +17,10 @@ import traitlets as t
 
 from workbench import intervals
 from workbench.errors import UsageError
-from workbench.views import filters, origin, replies, theme
+from workbench.views import filters, origin, outputs, replies, theme
 from workbench.views.front_end import FRONT_END, HERE
 from workbench.views.lanes import Lanes, activity_lanes, from_frame
 from workbench.views.lod import NONE
-from workbench.views.outputs import Outputs
 from workbench.views.overview import overview
 from workbench.views.search import MAX_FOUND, Found, find, hits
 
@@ -58,7 +58,7 @@ def _times(*default: int) -> t.List:
     return trait.tag(sync=True, to_json=_to_text, from_json=_from_text)
 
 
-class Timeline(Outputs, anywidget.AnyWidget):
+class Timeline(anywidget.AnyWidget):
     """A zoomable timeline of a `Trace`, a `Job`, `Lanes`, or a frame of events.
 
     Watch or set, all times in ns of the source: `window` and `selection` ([start, end], the latter
@@ -136,6 +136,9 @@ class Timeline(Outputs, anywidget.AnyWidget):
         tables = dict.fromkeys(lane.table for lane in self.data.lanes)
         return f"Timeline({', '.join(tables)})"
 
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return outputs.mimebundle(self, super()._repr_mimebundle_(**kwargs))
+
     def table(self, top: int | None = None, window: tuple[int, int] | None = None) -> pl.DataFrame:
         """Break a stretch of time down by lane: the selection, else what is visible.
 
@@ -149,6 +152,22 @@ class Timeline(Outputs, anywidget.AnyWidget):
         share = pl.col("busy_ns") / (b - a) if b > a else pl.lit(None, pl.Float64)
         frame = frame.with_columns(share.alias("share"))
         return frame if top is None else frame.sort("busy_ns", descending=True).head(top)
+
+    def text(self, top: int | None = None) -> str:
+        """Return `table` as aligned text with units."""
+        return outputs.text(self, top)
+
+    def save(
+        self, path: str | Path, *, theme: str = "light", width: int = 1_200, title: str = "Timeline"
+    ) -> Path:
+        """Write it as a file: .html is alive, offline; .svg and .png are still pictures.
+
+        A picture shows the window and the events that are drawn, in `theme` (light or dark) and
+        `width` pixels; `title` is that of a page. Raises UsageError on another suffix or theme,
+        InputError where nothing can be written.
+        """
+        target = Path(path).expanduser()
+        return outputs.save(self, target, theme=theme, width=width, title=title)
 
     def find(
         self,
