@@ -243,10 +243,11 @@ def _body(book: Any, *, code: bool) -> str:
     )
     body, _ = exporter.from_notebook_node(book)
     css = CSSSanitizer(allowed_css_properties=["text-align", "color", "background-color", "width"])
-    return bleach.clean(
+    cleaned: str = bleach.clean(
         body, tags=TAGS, attributes=_is_harmless, css_sanitizer=css, strip=True,
         protocols=["http", "https", "mailto", "data"],
     )  # fmt: skip
+    return cleaned
 
 
 def _is_harmless(tag: str, name: str, value: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import ipywidgets as w
 
 from workbench.errors import WorkbenchError
-from workbench.panels import page
+from workbench.panels import outputs, page
 from workbench.panels.explorer import Explorer
 from workbench.panels.table import Table
 from workbench.views import html, origin
@@ -32,7 +32,7 @@ def alive(widget: w.Widget, room: int = html.MAX_BYTES) -> str | None:
     if isinstance(widget, Timeline):
         return f'<div class="wb-page-timeline">{html.fragment(widget, room)}</div>'
     if isinstance(widget, Explorer):
-        return widget.fragment(room)
+        return outputs.fragment(widget, room)
     if isinstance(widget, Figure):
         return page.picture(widget.draw, max(widget.height, LEAST_HEIGHT))
     if isinstance(widget, Table):

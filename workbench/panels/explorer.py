@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.analysis.only import Only
 from workbench.errors import UsageError, WorkbenchError
-from workbench.panels import code, links, opened, text
+from workbench.panels import code, links, opened, outputs, text
 from workbench.panels import state as states
 from workbench.panels.chips import Chips
 from workbench.panels.controls import ALL, NO_CHOICE, Controls
 from workbench.panels.opened import Given, Opened
 from workbench.panels.opener import Opener
-from workbench.panels.outputs import NO_RUN, Outputs
+from workbench.panels.outputs import NO_RUN
 from workbench.panels.picker import Picker
 from workbench.panels.shown import Shown
 from workbench.panels.table import NO_ROW
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from workbench.panels.launcher import Launcher
 
 
-class Explorer(Outputs, Shown):
+class Explorer(Shown):
     """Looks at a run folder, a trace file, an opened `Trace` or `Job`, or the runs of `runs_dir`.
 
     Without a source it opens the newest run that is done; with a `launcher`, each run that the
@@ -65,6 +65,9 @@ class Explorer(Outputs, Shown):
     def __repr__(self) -> str:
         """Say what it is and nothing that changes between runs (notebook checks compare it)."""
         return "Explorer()"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return outputs.mimebundle(self, super()._repr_mimebundle_(**kwargs))
 
     def code(self) -> str:
         """Return the cell that reproduces what is in sight, in plain calls of `workbench`.
@@ -108,6 +111,20 @@ class Explorer(Outputs, Shown):
     def name(self) -> str:
         """What is shown is called."""
         return "" if self.opened is None else opened.name(self.opened.given)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it was made for one source; the newest run is another on each machine."""
+        return self.picker.given is not None
+
+    def save(self, path: str | Path) -> Path:
+        """Write what is in sight, and the other tabs, as one HTML file that is alive offline.
+
+        Timeline, tables and pictures stay linked in it; its figures are those of this state.
+        Raises UsageError without a source or for another suffix than .html, InputError where
+        nothing can be written.
+        """
+        return outputs.save(self, Path(path).expanduser())
 
     # ---- what a person does ---------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UsageError
@@ -12,10 +11,9 @@ from workbench.views import origin, still
 from workbench.views.theme import LIGHT
 
 if TYPE_CHECKING:
-    from workbench.panels.answers import Answers
-    from workbench.panels.panes import Panes
-    from workbench.panels.picker import Picker
-    from workbench.trace.core import Job, Trace
+    from pathlib import Path
+
+    from workbench.panels.explorer import Explorer
     from workbench.views.timeline import Timeline
 
 NO_RUN = "There is no run to show yet: record one, or open a trace with Explorer(path)."
@@ -23,63 +21,45 @@ STILL_ROWS = 30
 """Rows of the picture that stands in a notebook without its widgets."""
 
 
-class Outputs:
-    """What an `Explorer` can be written as."""
+def mimebundle(explorer: Explorer, found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Add what a notebook shows without its widgets: picture and figures of this moment.
 
-    answers: Answers | None
-    timeline: Timeline | None
-    source: Trace | Job | None
-    panes: Panes
-    error: str | None
-    headline: str
-    notes: tuple[str, ...]
-    name: str
-    picker: Picker
-    state: dict[str, Any]
+    The figures stand in the text only for a source that was named: the newest run is another on
+    each machine, and notebook checks compare texts.
+    """
+    data, meta = found if isinstance(found, tuple) else (found or {}, {})
+    said = [explorer.headline, *explorer.notes] if explorer.is_given else []
+    data |= {"text/plain": "\n".join([repr(explorer), *filter(None, said)])}
+    if explorer.timeline is None:
+        return data, meta
+    kept = {"origin": origin.origin(explorer.source), "state": json.dumps(explorer.state | {"source": None, "before": None})}
+    meta |= {origin.KEY: {"view": "explorer"} | kept}
+    return data | {"image/png": _still(explorer, explorer.timeline)}, meta
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """Add what a notebook shows without its widgets: picture and figures of this moment.
 
-        The figures stand in the text only for a source that was named: the newest run is another
-        on each machine, and notebook checks compare texts.
-        """
-        found = super()._repr_mimebundle_(**kwargs)
-        data, meta = found if isinstance(found, tuple) else (found or {}, {})
-        said = [self.headline, *self.notes] if self.picker.given is not None else []
-        data |= {"text/plain": "\n".join([repr(self), *filter(None, said)])}
-        if self.timeline is None or self.answers is None:
-            return data, meta
-        state = json.dumps(self.state | {"source": None, "before": None})
-        remembered = {"view": "explorer", "origin": origin.origin(self.source), "state": state}
-        return data | {"image/png": self._still()}, meta | {origin.KEY: remembered}
+def _still(explorer: Explorer, timeline: Timeline) -> bytes:
+    """Draw headline and timeline as they stand."""
+    first, last = timeline.window
+    picture = still.draw(timeline.drawn, (first, last), max_rows=STILL_ROWS)
+    return picture.below(text.lines([explorer.headline, *explorer.notes]), LIGHT.text).png(1)
 
-    def _still(self) -> bytes:
-        """Draw headline and timeline as they stand."""
-        assert self.timeline is not None
-        first, last = self.timeline.window
-        picture = still.draw(self.timeline.drawn, (first, last), max_rows=STILL_ROWS)
-        return picture.below(text.lines([self.headline, *self.notes]), LIGHT.text).png(1)
 
-    def save(self, path: str | Path) -> Path:
-        """Write what is in sight, and the other tabs, as one HTML file that is alive offline.
+def save(explorer: Explorer, path: Path) -> Path:
+    """Write an explorer as a page; see `Explorer.save`."""
+    if explorer.answers is None or explorer.timeline is None:
+        raise UsageError(f"There is nothing to save: {explorer.error or NO_RUN}")
+    title = f"Workbench: {explorer.name}"
+    return page.write(path, explorer.answers, explorer.timeline, title, _seen(explorer))
 
-        Timeline, tables and pictures stay linked in it; its figures are those of this state.
-        Raises UsageError without a source or for another suffix than .html, InputError where
-        nothing can be written.
-        """
-        if self.answers is None or self.timeline is None:
-            raise UsageError(f"There is nothing to save: {self.error or NO_RUN}")
-        title = f"Workbench: {self.name}"
-        target = Path(path).expanduser()
-        return page.write(target, self.answers, self.timeline, title, self._seen)
 
-    @property
-    def _seen(self) -> page.Shown:
-        """What a page needs to know besides answers and timeline."""
-        return page.Shown(self.panes.tab, self.panes.rows, self.panes.sort)
+def fragment(explorer: Explorer, room: int) -> str:
+    """Return an explorer as HTML for a page of `page.around`, of about `room` bytes."""
+    if explorer.answers is None or explorer.timeline is None:
+        return text.notes(explorer.notes or (NO_RUN,), is_error=True)
+    return page.explorer(explorer.answers, explorer.timeline, _seen(explorer), room)
 
-    def fragment(self, room: int) -> str:
-        """Return it as HTML for a page of `panels.page.around`, of about `room` bytes."""
-        if self.answers is None or self.timeline is None:
-            return text.notes(self.notes or (NO_RUN,), is_error=True)
-        return page.explorer(self.answers, self.timeline, self._seen, room)
+
+def _seen(explorer: Explorer) -> page.Shown:
+    """Return what a page needs to know besides answers and timeline."""
+    panes = explorer.panes
+    return page.Shown(panes.tab, panes.rows, panes.sort)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 KEYS = {"kernels": ("rank", "device", "kind", "name"), "ops": ("rank", "name"),
         "steps": ("rank", "device", "step")}  # fmt: skip
 """What tells the row of a table that an event belongs to."""
+_Row = tuple[int, list[int] | None]
+"""Place of an event, or -1, and a window, or null."""
 _OF_TABLE = {"kernels": "activities", "ops": "ops", "steps": "steps"}
 _EVENT = {"table": pl.String, "rank": pl.Int32, "id": pl.Int64}
 
@@ -141,18 +143,18 @@ class Links:
             rows.with_columns(same), on=keys, nulls_equal=True, maintain_order="left"
         )
 
-    def _belonging(self, table: str) -> list[tuple[int, list[int] | None]]:
+    def _belonging(self, table: str) -> list[_Row]:
         """Return the longest event of each row."""
         found = self._joined(table).sort("inside", "dur", descending=True, maintain_order=True)
         best = dict(found.unique("row", keep="first").select("row", "place").iter_rows())
         return [(best.get(row, NONE), None) for row in self._shown(table)]
 
-    def _acts(self, table: str) -> Iterator[tuple[int, list[int] | None]]:
+    def _acts(self, table: str) -> Iterator[_Row]:
         found = [links.act(self.answers, table, row) for row in self._shown(table)]
         places = self._places([act.event for act in found])
         return ((place, act.window) for place, act in zip(places, found, strict=True))
 
-    def _points(self, table: str) -> list[tuple[int, list[int] | None]]:
+    def _points(self, table: str) -> list[_Row]:
         events = longest_of_points(self.answers, table, len(self._shown(table)))
         return [(place, None) for place in self._places(events)]
 

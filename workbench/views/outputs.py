@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.views import html, lane_table, origin, picture
 from workbench.views.overview import png
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
-    import polars as pl
-
-    from workbench.views.lanes import Lanes
+    from workbench.views.timeline import Timeline
 
 MOST_LANES = 12
 """Lanes that stand in a notebook that is read without its widgets: the busiest."""
@@ -22,49 +19,29 @@ KEPT = ("window", "selection", "annotations", "search", "filter")
 """Traits that an exported notebook shows again."""
 
 
-class Outputs:
-    """What a `Timeline` can be written as."""
+def text(timeline: Timeline, top: int | None = None) -> str:
+    """Return a timeline's `table` as aligned text with units."""
+    a, b = timeline.selection or timeline.window
+    said = lane_table.text(timeline.table(top), b - a)
+    return f"{said}\n{timeline.filtered}" if timeline.filter and timeline.lanes else said
 
-    data: Lanes
-    drawn: Lanes
-    window: list[int]
-    selection: list[int]
-    selected: dict[str, Any]
-    filter: dict[str, Any]
-    filtered: str
-    origin: dict[str, Any] | None
-    table: Callable[..., pl.DataFrame]
-    get_state: Callable[[list[str]], Mapping[str, Any]]
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        out = super()._repr_mimebundle_(**kwargs)
-        data, meta = out if isinstance(out, tuple) else (out or {}, {})
-        said = f"{self!r}\n{self.text(MOST_LANES)}"
-        return data | {"image/png": png(self.data), "text/plain": said}, meta | self._remembered()
+def mimebundle(timeline: Timeline, found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Add to what a widget shows a picture, its figures, and what opens its recording again."""
+    data, meta = found if isinstance(found, tuple) else (found or {}, {})
+    said = f"{timeline!r}\n{text(timeline, MOST_LANES)}"
+    remembered = {} if timeline.origin is None else {origin.KEY: _kept(timeline)}
+    return data | {"image/png": png(timeline.data), "text/plain": said}, meta | remembered
 
-    def _remembered(self) -> dict[str, Any]:
-        """Return what makes an exported notebook show this view alive, without running it."""
-        if self.origin is None:
-            return {}
-        state = json.dumps(self.get_state(list(KEPT)) | {"selected": dict(self.selected)})
-        return {origin.KEY: {"view": "timeline", "origin": self.origin, "state": state}}
 
-    def text(self, top: int | None = None) -> str:
-        """Return `table` as aligned text with units."""
-        a, b = self.selection or self.window
-        said = lane_table.text(self.table(top), b - a)
-        return f"{said}\n{self.filtered}" if self.filter and len(self.data.lanes) else said
+def _kept(timeline: Timeline) -> dict[str, Any]:
+    """Return what makes an exported notebook show a timeline alive, without running it."""
+    traits = {**timeline.get_state(list(KEPT)), "selected": dict(timeline.selected)}
+    return {"view": "timeline", "origin": timeline.origin, "state": json.dumps(traits)}
 
-    def save(
-        self, path: str | Path, *, theme: str = "light", width: int = 1_200, title: str = "Timeline"
-    ) -> Path:
-        """Write it as a file: .html is alive, offline; .svg and .png are still pictures.
 
-        A picture shows the window and the events that are drawn, in `theme` (light or dark) and
-        `width` pixels; `title` is that of a page. Raises UsageError on another suffix or theme,
-        InputError where nothing can be written.
-        """
-        path = Path(path).expanduser()
-        if path.suffix == ".html":
-            return html.save(path, self, title)
-        return picture.save_lanes(self.drawn, path, self.window, theme=theme, width=width)
+def save(timeline: Timeline, path: Path, *, theme: str, width: int, title: str) -> Path:
+    """Write a timeline as a page or as a picture; see `Timeline.save`."""
+    if path.suffix == ".html":
+        return html.save(path, timeline, title)
+    return picture.save_lanes(timeline.drawn, path, timeline.window, theme=theme, width=width)

@@ -7,6 +7,7 @@ holds what other panes may watch or set: `window`, `selection`, `selected`, `ann
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -15,14 +16,22 @@ import polars as pl
 import traitlets as t
 
 from workbench.errors import UsageError
-from workbench.views import counter_tracks, filters, lane_table, origin, replies, theme, walk
+from workbench.views import (
+    counter_tracks,
+    filters,
+    lane_table,
+    origin,
+    outputs,
+    replies,
+    theme,
+    walk,
+)
 from workbench.views import timeline_traits as traits
 from workbench.views.front_end import FRONT_END, HERE
 from workbench.views.kept_lanes import lanes_of
 from workbench.views.lanes import Lanes
 from workbench.views.layers import from_frame
 from workbench.views.lod import NONE
-from workbench.views.outputs import Outputs
 from workbench.views.overview import overview
 from workbench.views.search import MAX_FOUND, Found, find, hits
 from workbench.views.timeline_arranged import Arranged
@@ -40,7 +49,7 @@ MAX_OFFERS = 1_000
 """Choices of a filter that the front end lists; Python takes any."""
 
 
-class Timeline(Outputs, Arranged, Linked, Measured, Sought, anywidget.AnyWidget):
+class Timeline(Arranged, Linked, Measured, Sought, anywidget.AnyWidget):
     """A zoomable timeline of a `Trace`, a `Job`, `Lanes`, or a frame of events.
 
     Watch or set, all times in ns of the source: `window` and `selection` ([start, end], the latter
@@ -130,6 +139,9 @@ class Timeline(Outputs, Arranged, Linked, Measured, Sought, anywidget.AnyWidget)
         tables = dict.fromkeys(lane.table for lane in self.data.lanes)
         return f"Timeline({', '.join(tables)})"
 
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return outputs.mimebundle(self, super()._repr_mimebundle_(**kwargs))
+
     def table(self, top: int | None = None, window: tuple[int, int] | None = None) -> pl.DataFrame:
         """Break a stretch of time down by lane: the selection, else what is visible.
 
@@ -138,6 +150,22 @@ class Timeline(Outputs, Arranged, Linked, Measured, Sought, anywidget.AnyWidget)
         """
         a, b = window or self.selection or self.window
         return lane_table.table(self.drawn, a, b, top)
+
+    def text(self, top: int | None = None) -> str:
+        """Return `table` as aligned text with units."""
+        return outputs.text(self, top)
+
+    def save(
+        self, path: str | Path, *, theme: str = "light", width: int = 1_200, title: str = "Timeline"
+    ) -> Path:
+        """Write it as a file: .html is alive, offline; .svg and .png are still pictures.
+
+        A picture shows the window and the events that are drawn, in `theme` (light or dark) and
+        `width` pixels; `title` is that of a page. Raises UsageError on another suffix or theme,
+        InputError where nothing can be written.
+        """
+        target = Path(path).expanduser()
+        return outputs.save(self, target, theme=theme, width=width, title=title)
 
     def find(
         self,
