@@ -47,6 +47,8 @@ def test_the_card_of_a_selection():
         ("compute", "40"), ("communication", "50"), ("exposed communication", "20"), ("idle", "10"),
     ]  # fmt: skip
     assert timeline.measure().rows()[0] == ("compute", 2, 40, 40 / 70)
+    timeline.filter = {"text": "relu"}
+    assert timeline.measure().rows()[0] == ("compute", 2, 40, 40 / 70)
     timeline.selection = []
     assert timeline.measured == {}
 

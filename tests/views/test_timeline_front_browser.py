@@ -155,6 +155,13 @@ class Front(Driver):
         assert self.trait("folded") == [GPU0 + " · *"]
         assert self.get("t.rows.filter((r) => r.h).length") < rows
         assert not any(k.startswith(GPU0) and not k.endswith("*") for k in self.items())
+        # a drag over a heading pans as it does elsewhere
+        self.press("w", "w", "w")
+        a, _ = self.window()
+        x, y = self.item(GPU0 + " · *")
+        self.drag((x + 600, y), (x + 700, y))
+        assert self.window()[0] < a
+        self.press("f")
         self.press("c")  # the item in focus is the one that was clicked
         assert self.trait("folded") == []
         # a label dragged below another, and back by the keyboard

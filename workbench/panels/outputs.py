@@ -32,7 +32,8 @@ def mimebundle(explorer: Explorer, found: Any) -> tuple[dict[str, Any], dict[str
     data |= {"text/plain": "\n".join([repr(explorer), *filter(None, said)])}
     if explorer.timeline is None:
         return data, meta
-    kept = {"origin": origin.origin(explorer.source), "state": json.dumps(explorer.state | {"source": None, "before": None})}
+    state = json.dumps(explorer.state | {"source": None, "before": None})
+    kept = {"origin": origin.origin(explorer.source), "state": state}
     meta |= {origin.KEY: {"view": "explorer"} | kept}
     return data | {"image/png": _still(explorer, explorer.timeline)}, meta
 

@@ -24,7 +24,7 @@ EMPTY_TEXT = "Nothing to draw: the source has no events."
 
 MAX_READ = 50
 """Lanes that are read out at once."""
-MAX_UNITED = 1_000_000
+MAX_UNITED = 200_000
 """Events of overlapping rows up to which a reader is not kept waiting for their union."""
 
 

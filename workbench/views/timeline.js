@@ -64,7 +64,7 @@ class Timeline extends View {
     if (e.pointerType === "touch") this.fingers.set(e.pointerId, e.clientX);
     const p = this.at(e);
     this.drag = { ...p, base: this.base, a: this.a, top: this.top, range: e.shiftKey, moved: false,
-      item: p.x < this.gutter || this.shelf.at(p.y)?.kind === "head" ? this.shelf.at(p.y) : null };
+      item: p.x < this.gutter ? this.shelf.at(p.y) : null };
   }
   pinch(e) {                   // the stretch between two fingers stays between them
     const before = [...this.fingers.values()];
@@ -98,7 +98,8 @@ class Timeline extends View {
     if (!d) return;
     if (d.moved && d.item) { this.shelf.drop(); return; }
     if (d.moved) { if (d.range && this.selection) this.select(this.selection); return; }
-    if (d.item) { this.shelf.focus = d.item.key; this.shelf.toggle(d.item); this.draw(); }
+    const here = this.shelf.at(p.y), label = d.item || (here && here.kind === "head" ? here : null);
+    if (label) { this.shelf.focus = label.key; this.shelf.toggle(label); this.draw(); }
     else if (p.x >= this.gutter) this.pick(p);
   }
   pick(p) {

@@ -28,6 +28,7 @@ class Measured(t.HasTraits):
         """Return `part events busy_ns share` of what devices did, over a stretch as `table` has it.
 
         Parts: compute, communication, exposed communication, copy and idle; see `measure.measure`.
+        Events that `filter` hides count too.
         """
         a, b = window or self.selection or self.window
         return measure.measure(self.data, a, b)

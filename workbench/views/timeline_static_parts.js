@@ -95,8 +95,8 @@ function measured(model, selection) {
   let row = 0, events = 0;
   for (const lane of lanes) {
     for (let r = row; r < row + lane.rows; r++) {
-      const at = model.touching(r, a, b);
-      for (const i of at) events += model.events(i);
+      const [lo, hi] = model.within(r, a, b), at = Array.from({ length: hi - lo }, (_, k) => lo + k);
+      for (const i of at) events += model.events(i);   // hidden ones too: a filter keeps no device from work
       if (lane.table === "activities") devices.set(lane.group, [...(devices.get(lane.group) || []), ...at]);
     }
     row += lane.rows;
