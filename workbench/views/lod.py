@@ -116,7 +116,7 @@ class Engine:
         done = (self._before.take(i) - self._before.take(i[:, :1])).astype(np.float64) - still
         # a difference of large doubles may fall a rounding error below zero
         busy = np.maximum(np.diff(done), 0)
-        return Bins(busy, np.diff(i), self._dominant(i, still, edges))
+        return Bins(busy, np.diff(i), self._dominant(i, still, edges, busy))
 
     def pick(self, row: int, t: int, slack: int) -> int:
         """Return the event of a row at time t, or -1.
@@ -184,20 +184,22 @@ class Engine:
             hi[k] = np.minimum(a + coarse * STRIDE, b)
         return _bisect(self.start, t, lo, hi)
 
-    def _dominant(self, i: Index, still: Edges, edges: Edges) -> Index:
+    def _dominant(self, i: Index, still: Edges, edges: Edges, busy: Edges) -> Index:
         """Return the event with the most time in each pixel.
 
         Candidates: the event running in from the left and the last one that starts, both clipped,
-        and the longest of those that lie wholly inside.
+        and the longest of those that lie wholly inside, where these have time enough together.
         """
         lo, hi = i[:, :-1], i[:, 1:]
         first = np.where(still[:, :-1] > 0, np.minimum(still[:, :-1], np.diff(edges)), -1.0)
         last = np.where(hi > lo, self._length(hi - 1) - still[:, 1:], -1.0)
         inner = np.full(lo.shape, NONE, np.int64)
-        many = hi - lo > 1
+        most, rest = np.maximum(first, last), busy - np.maximum(first, 0) - last
+        # a whole ns of room for the rounding of `busy`: events inside are whole ns too
+        many = (hi - lo > 1) & (rest > most - 1)
         inner[many] = self._range_longest(lo[many], hi[many] - 1)
         within = np.where(many, self._length(inner), -1.0)
-        best = np.maximum(np.maximum(first, last), within)
+        best = np.maximum(most, within)
         pick = np.where(best == within, inner, np.where(best == last, hi - 1, lo - 1))
         return np.where(best >= 0, pick, NONE)
 
