@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from workbench.errors import UsageError
+from workbench.views import lod
 from workbench.views.lod import BLOCK, Engine, Window
 
 
@@ -36,6 +39,31 @@ def test_busy_time_of_each_quarter():
     assert got.busy_ns.tolist() == [[8, 0, 10, 10], [1, 0, 0, 0]]
     assert got.begun.tolist() == [[1, 0, 1, 0], [1, 0, 0, 0]]
     assert got.dominant.tolist() == [[0, -1, 1, 1], [2, -1, -1, -1]]
+
+
+def test_rows_that_threads_share_are_those_of_one(monkeypatch):
+    rows = [[(7 * i + r, 5) for i in range(50)] for r in range(5)]
+    e = engine(rows)
+    alone = whole(e, 8)
+    monkeypatch.setattr(lod, "PIXELS_A_THREAD", 1)
+    for processors in (2, 3, 4):
+        monkeypatch.setattr(lod, "PROCESSORS", processors)
+        for mine, shared in zip(alone, whole(e, 8), strict=True):
+            assert mine.tolist() == shared.tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own(monkeypatch):
+    monkeypatch.setattr(lod, "PIXELS_A_THREAD", 1)
+    monkeypatch.setattr(lod, "PROCESSORS", 2)
+    e = engine(THREE)
+    whole(e, 4)
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # a child that waits for its parent's threads ends by this
+        os._exit(0 if whole(e, 4).busy_ns.sum() == 29 else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_window_smaller_than_a_nanosecond_is_cut_exactly():

@@ -10,6 +10,10 @@ it, so that fractions of a nanosecond exist where they are seen and nothing is r
 
 from __future__ import annotations
 
+import functools
+import itertools
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +28,9 @@ Edges = NDArray[np.float64]
 
 MAX_RECTS = 5_000
 """Up to this many visible events are drawn one by one."""
+PROCESSORS = min(4, os.cpu_count() or 1)
+PIXELS_A_THREAD = 8_000
+"""Of all rows together; fewer are looked up before another thread has begun."""
 MAX_SPAN_NS = 3 * 2**61
 NONE = -1
 
@@ -106,7 +113,21 @@ class Engine:
         return hi - lo, busy
 
     def bins(self, window: Window, pixels: int) -> Bins:
-        """Cut the window into pixels; busy time is exact up to the rounding of a double."""
+        """Cut the window into pixels; busy time is exact up to the rounding of a double.
+
+        Rows know nothing of each other, so each processor takes some: what costs is waiting for
+        memory, and numpy lets other threads run meanwhile.
+        """
+        rows = window.last - window.first
+        share = min(PROCESSORS, rows * pixels // PIXELS_A_THREAD)
+        if share < 2:  # noqa: PLR2004
+            return self._bins(window, pixels)
+        ends = [window.first + rows * k // share for k in range(share + 1)]
+        some = [window._replace(first=a, last=b) for a, b in itertools.pairwise(ends)]
+        parts = _threads().map(self._bins, some, itertools.repeat(pixels))
+        return Bins(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _bins(self, window: Window, pixels: int) -> Bins:
         edges = window.a + (window.b - window.a) * (np.arange(pixels + 1) / pixels)
         i = self._started(self._whole(edges, window.base), window)
         left = np.maximum(i - 1, 0)
@@ -116,7 +137,7 @@ class Engine:
         done = (self._before.take(i) - self._before.take(i[:, :1])).astype(np.float64) - still
         # a difference of large doubles may fall a rounding error below zero
         busy = np.maximum(np.diff(done), 0)
-        return Bins(busy, np.diff(i), self._dominant(i, still, edges))
+        return Bins(busy, np.diff(i), self._dominant(i, still, edges, busy))
 
     def pick(self, row: int, t: int, slack: int) -> int:
         """Return the event of a row at time t, or -1.
@@ -184,20 +205,22 @@ class Engine:
             hi[k] = np.minimum(a + coarse * STRIDE, b)
         return _bisect(self.start, t, lo, hi)
 
-    def _dominant(self, i: Index, still: Edges, edges: Edges) -> Index:
+    def _dominant(self, i: Index, still: Edges, edges: Edges, busy: Edges) -> Index:
         """Return the event with the most time in each pixel.
 
         Candidates: the event running in from the left and the last one that starts, both clipped,
-        and the longest of those that lie wholly inside.
+        and the longest of those that lie wholly inside, where these have time enough together.
         """
         lo, hi = i[:, :-1], i[:, 1:]
         first = np.where(still[:, :-1] > 0, np.minimum(still[:, :-1], np.diff(edges)), -1.0)
         last = np.where(hi > lo, self._length(hi - 1) - still[:, 1:], -1.0)
         inner = np.full(lo.shape, NONE, np.int64)
-        many = hi - lo > 1
+        most, rest = np.maximum(first, last), busy - np.maximum(first, 0) - last
+        # a whole ns of room for the rounding of `busy`: events inside are whole ns too
+        many = (hi - lo > 1) & (rest > most - 1)
         inner[many] = self._range_longest(lo[many], hi[many] - 1)
         within = np.where(many, self._length(inner), -1.0)
-        best = np.maximum(np.maximum(first, last), within)
+        best = np.maximum(most, within)
         pick = np.where(best == within, inner, np.where(best == last, hi - 1, lo - 1))
         return np.where(best >= 0, pick, NONE)
 
@@ -234,6 +257,15 @@ class Engine:
         """Return how far t lies from the event; 0 when it runs at t."""
         start = int(self.start[i])
         return max(start - t, t - (start + int(self.dur[i]) - 1), 0)
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(PROCESSORS, "timeline")
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 def _bisect(key: Times, t: Times, lo: Index, hi: Index) -> Index:
