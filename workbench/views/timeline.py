@@ -23,7 +23,7 @@ from workbench.views.layers import from_frame
 from workbench.views.lod import NONE
 from workbench.views.overview import overview, png
 from workbench.views.search import MAX_FOUND, Found, find, hits
-from workbench.views.timeline_notes import Noted
+from workbench.views.timeline_annotated import Annotated
 from workbench.views.trace_lanes import activity_lanes
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ WELL_SEEN = 200
 """A match is looked at closer when it takes less than one part in this many of the window."""
 
 
-class Timeline(anywidget.AnyWidget):
+class Timeline(Annotated, anywidget.AnyWidget):
     """A zoomable timeline of a `Trace`, a `Job`, `Lanes`, or a frame of events.
 
     Watch or set, all times in ns of the source: `window` and `selection` ([start, end], the latter
@@ -69,9 +69,6 @@ class Timeline(anywidget.AnyWidget):
     extent = traits.times(0, 1)
     window = traits.times(0, 1)
     selection = traits.times()
-    annotations = t.List(t.Dict()).tag(sync=True)
-    keeping = t.Dict().tag(sync=True)
-    """Of notes: `editable`, `said` (where they are kept, or why they can't be), `changes`."""
     max_height = t.Int(560).tag(sync=True)
     """Height of the lanes in CSS pixels; more of them scroll."""
     selected = t.Dict()
@@ -121,7 +118,7 @@ class Timeline(anywidget.AnyWidget):
             snapshot_colour=view.colour.tobytes(),
             **{"window": extent} | given,
         )
-        self.noted = Noted(self, None if isinstance(source, (Lanes, pl.DataFrame)) else source)
+        self._read_notes(source)
         self.on_msg(self._on_message)
 
     def __repr__(self) -> str:
@@ -180,32 +177,6 @@ class Timeline(anywidget.AnyWidget):
         """Select the match before, as `next_match` does the one after."""
         return self._step(-1)
 
-    def annotate(
-        self,
-        name: str,
-        text: str = "",
-        *,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
-        at_ns: int | None = None,
-        colour: str | None = None,
-        tag: str | None = None,
-        **about: Any,
-    ) -> str:
-        """Add a note, kept with the source where that lies in a file; return its id.
-
-        About a stretch (`start_ns`, `end_ns`), a moment (`at_ns`), both in the source's time and of
-        one `rank` if given; an `event`, as `selected` has it; every `kernel` or `operator` of a
-        name. Of nothing of these: the selected event, else the selection. `colour` is `#rrggbb`.
-        Raises UsageError for what the source does not have, InputError where it can't be kept.
-        """
-        if start_ns is not None or end_ns is not None:
-            about["span"] = [start_ns, end_ns]
-        if at_ns is not None:
-            about["at"] = at_ns
-        target = self.noted.target(**about) if about else None
-        return self.noted.add(name, text, target, colour=colour, tag=tag)
-
     @t.validate("selection", "window")  # type: ignore[untyped-decorator]
     def _ordered(self, proposal: Mapping[str, Any]) -> list[int]:
         return traits.in_order(proposal["trait"].name, proposal["value"])
@@ -213,10 +184,6 @@ class Timeline(anywidget.AnyWidget):
     @t.validate("selected")  # type: ignore[untyped-decorator]
     def _whole(self, proposal: Mapping[str, Any]) -> dict[str, Any]:
         return traits.event(proposal["value"])
-
-    @t.validate("annotations")  # type: ignore[untyped-decorator]
-    def _exact(self, proposal: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return traits.spans(proposal["value"])
 
     def check(self, search: str, chosen: Mapping[str, Any]) -> None:
         """Raise UsageError for a `search` or a `filter` that could not be set."""
