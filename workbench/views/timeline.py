@@ -34,10 +34,10 @@ from workbench.views.layers import from_frame
 from workbench.views.lod import NONE
 from workbench.views.overview import overview
 from workbench.views.search import MAX_FOUND, Found, find, hits
+from workbench.views.timeline_annotated import Annotated
 from workbench.views.timeline_arranged import Arranged
 from workbench.views.timeline_linked import Linked
 from workbench.views.timeline_measured import Measured
-from workbench.views.timeline_notes import Noted
 from workbench.views.timeline_sought import Sought
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ MAX_OFFERS = 1_000
 """Choices of a filter that the front end lists; Python takes any."""
 
 
-class Timeline(Arranged, Linked, Measured, Sought, anywidget.AnyWidget):
+class Timeline(Arranged, Linked, Measured, Sought, Annotated, anywidget.AnyWidget):
     """A zoomable timeline of a `Trace`, a `Job`, `Lanes`, or a frame of events.
 
     Watch or set, all times in ns of the source: `window` and `selection` ([start, end], the latter
@@ -73,9 +73,6 @@ class Timeline(Arranged, Linked, Measured, Sought, anywidget.AnyWidget):
     extent = traits.times(0, 1)
     window = traits.times(0, 1)
     selection = traits.times()
-    annotations = t.List(t.Dict()).tag(sync=True)
-    keeping = t.Dict().tag(sync=True)
-    """Of notes: `editable`, `said` (where they are kept, or why they can't be), `changes`."""
     max_height = t.Int(560).tag(sync=True)
     """Height of the lanes in CSS pixels; more of them scroll."""
     selected = t.Dict()
@@ -131,7 +128,7 @@ class Timeline(Arranged, Linked, Measured, Sought, anywidget.AnyWidget):
             snapshot_colour=view.colour.tobytes(),
             **{"window": extent} | arranged | given,
         )
-        self.noted = Noted(self, None if isinstance(source, (Lanes, pl.DataFrame)) else source)
+        self._read_notes(source)
         self.on_msg(self._on_message)
 
     def __repr__(self) -> str:
@@ -186,31 +183,6 @@ class Timeline(Arranged, Linked, Measured, Sought, anywidget.AnyWidget):
         """
         return find(self.data, text, table=table, kind=kind, limit=limit)
 
-    def annotate(
-        self,
-        name: str,
-        text: str = "",
-        *,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
-        at_ns: int | None = None,
-        colour: str | None = None,
-        tag: str | None = None,
-        **about: Any,
-    ) -> str:
-        """Add a note, kept with the source where that lies in a file; return its id.
-
-        About a stretch (`start_ns`, `end_ns`), a moment (`at_ns`), both in the source's time and of
-        one `rank` if given; an `event`, as `selected` has it; every `kernel` or `operator` of a
-        name. Of nothing of these: the selected event, else the selection. `colour` is `#rrggbb`.
-        Raises UsageError for what the source does not have, InputError where it can't be kept.
-        """
-        if start_ns is not None or end_ns is not None:
-            about["span"] = [start_ns, end_ns]
-        if at_ns is not None:
-            about["at"] = at_ns
-        target = self.noted.target(**about) if about else None
-        return self.noted.add(name, text, target, colour=colour, tag=tag)
 
     @t.validate("selection", "window")  # type: ignore[untyped-decorator]
     def _ordered(self, proposal: Mapping[str, Any]) -> list[int]:
@@ -219,10 +191,6 @@ class Timeline(Arranged, Linked, Measured, Sought, anywidget.AnyWidget):
     @t.validate("selected")  # type: ignore[untyped-decorator]
     def _whole(self, proposal: Mapping[str, Any]) -> dict[str, Any]:
         return traits.event(proposal["value"])
-
-    @t.validate("annotations")  # type: ignore[untyped-decorator]
-    def _exact(self, proposal: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return traits.spans(proposal["value"])
 
     def check(self, search: str, filtered: Mapping[str, Any]) -> None:
         """Raise UsageError for a `search` or a `filter` that could not be set."""

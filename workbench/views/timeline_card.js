@@ -102,7 +102,7 @@ class Card {
     this.waiting = { asked: ++this.asked, done, closing };
     this.timeline.model.send({ type: "note", view: this.timeline.id, asked: this.asked, ...what });
     clearTimeout(this.patience);
-    this.patience = setTimeout(() => this.refused("The kernel has not answered, so this is not kept yet."), KERNEL_PATIENCE);
+    if (what.do !== "show") this.patience = setTimeout(() => this.refused("The kernel has not answered, so this is not kept yet."), KERNEL_PATIENCE);
   }
   answered(m) {
     const w = this.waiting;

@@ -134,6 +134,9 @@ class Notes {
   }
   dress(lines, hidden) {
     const t = this.timeline, editable = Boolean(this.keeping.editable);
+    const look = [lines, hidden, editable, t.gutter, this.items.length].join();
+    if (look === this.look) return;  // at each frame: a text that is set anew is laid out anew
+    this.look = look;
     this.el.style.height = `${Math.max(lines, 1) * NOTE_LINE + 2}px`;
     this.el.hidden = !editable && !this.items.length;
     this.add.style.width = this.more.style.width = `${t.gutter - 8}px`;
