@@ -20,7 +20,8 @@ from workbench.resources import data
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(
-        importlib.util.find_spec("voila") is None, reason="voila is not installed: pip install voila"
+        importlib.util.find_spec("voila") is None,
+        reason="voila is not installed: pip install voila",
     ),
 ]
 RANKS = data() / "generated_gpu_2ranks"
@@ -83,10 +84,5 @@ def test_without_its_token_the_app_is_closed(app):
     import urllib.request
 
     base = app.partition("?")[0]
-    try:
-        page = urllib.request.urlopen(base, timeout=20).read().decode()
-    except urllib.error.HTTPError as error:
-        assert error.code in (401, 403)
-    else:
-        assert "wb-panel" not in page
-        assert "login" in page.lower() or "token" in page.lower()
+    with pytest.raises(urllib.error.HTTPError, match="40[13]"):
+        urllib.request.urlopen(base, timeout=20)

@@ -110,7 +110,8 @@ DROP = """([files]) => {
   }
   const target = document.querySelector(".wb-panel .wb-facts");
   for (const name of ["dragenter", "dragover", "drop"])
-    target.dispatchEvent(new DragEvent(name, { bubbles: true, cancelable: true, dataTransfer: carried }));
+    target.dispatchEvent(
+      new DragEvent(name, { bubbles: true, cancelable: true, dataTransfer: carried }));
 }"""
 LARGE = """() => {
   const carried = new DataTransfer();
