@@ -84,5 +84,5 @@ def test_without_its_token_the_app_is_closed(app):
     import urllib.request
 
     base = app.partition("?")[0]
-    with pytest.raises(urllib.error.HTTPError, match="40[13]"):
+    with pytest.raises(urllib.error.HTTPError, match=r"40[13]"):
         urllib.request.urlopen(base, timeout=20)
