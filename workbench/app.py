@@ -26,8 +26,8 @@ def notebook(source: Path | None, runs_dir: Path) -> dict[str, object]:
     """Return the notebook whose one cell is the app; paths in it are absolute."""
     given = "" if source is None else f"{str(source.absolute())!r}, "
     code = f"import workbench as wb\n\nwb.Explorer({given}runs_dir={str(runs_dir.absolute())!r})"
-    cell = {"cell_type": "code", "id": "app", "execution_count": None, "metadata": {},
-            "outputs": [], "source": code}  # fmt: skip
+    cell: dict[str, object] = {"cell_type": "code", "id": "app", "source": code}
+    cell |= {"execution_count": None, "metadata": {}, "outputs": []}
     kernel = {"name": "python3", "display_name": "Python 3"}
     return {"cells": [cell], "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
 

@@ -6,9 +6,9 @@ is without the choice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,10 +18,8 @@ from workbench.analysis import calltree, places, work
 from workbench.analysis.window import Selection, select
 from workbench.costs import levels
 from workbench.errors import UsageError, unknown_name
+from workbench.trace.core import Trace
 from workbench.trace.nesting import NONE
-
-if TYPE_CHECKING:
-    from workbench.trace.core import Trace
 
 POINTS = {
     "operator": "operator",
@@ -76,7 +74,7 @@ class Only:
         """Write it as the call that makes it, without what is left open."""
         return f"Only({', '.join(f'{k}={v!r}' for k, v in self.given().items())})"
 
-    def given(self) -> dict[str, object]:
+    def given(self) -> dict[str, Any]:
         """Return what is chosen, by name."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
@@ -163,7 +161,7 @@ def point_of(chosen: Selection, ran: pl.DataFrame, point: Point) -> pl.DataFrame
     return ran.filter(owned.fill_null(value=False) | (pl.col("owner").is_null() & alike))
 
 
-_TOLD = {
+_TOLD: dict[str, Callable[[Trace, Any], Mask]] = {
     "kernel": _of_kernel,
     "operator": _of_operator,
     "module": _of_module,
@@ -173,7 +171,7 @@ _TOLD = {
 
 def parsed(texts: Sequence[str]) -> Only:
     """Read choices as on the command line, `kernel=NAME`, `operator=NAME` or `module=PATH`."""
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     for text in texts:
         kind, equals, name = text.partition("=")
         if not equals or kind not in PARSED:

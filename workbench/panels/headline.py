@@ -155,7 +155,7 @@ def _energy(answers: Answers) -> Iterator[Fact]:
     whole = answers["energy"].filter(pl.col("part") == "step")
     known = whole.drop_nulls("joules_per_step")
     if known.height and known.height == whole.height:
-        joules, watts = known["joules_per_step"].sum(), known["mean_power_w"].sum()
+        joules, watts = (float(known[c].sum()) for c in ("joules_per_step", "mean_power_w"))
         yield Fact("energy", units.decimal(joules, "J"), f"a step, {watts:.4g} W")
 
 

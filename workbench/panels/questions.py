@@ -79,7 +79,7 @@ class Question:
         if self.whole:
             return dict(self.more(answers))
         given = answers.choice.narrowing(self.own, takes_range="within" in self.taken)
-        return {k: v for k, v in (given | self.more(answers)).items() if k in self.taken}
+        return {k: v for k, v in (given | dict(self.more(answers))).items() if k in self.taken}
 
     def unheeded(self, answers: Answers) -> list[str]:
         """Name what is chosen that it can't be narrowed to."""

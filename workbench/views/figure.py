@@ -102,7 +102,7 @@ class Figure(anywidget.AnyWidget):
             said = NO_PICTURES.format(error.name or "HoloViews or Bokeh")
             self.send({"type": "missing", "said": said, "view": message.get("view")})
 
-    def _answer(self, message: Mapping[str, object]) -> None:
+    def _answer(self, message: Mapping[str, Any]) -> None:
         if message.get("type") == "bokehjs":
             self.send({"type": "bokehjs"}, [bokehjs()])
         elif message.get("type") == "pick":
