@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workbench.costs import run_roofs
 from workbench.panels import page
 from workbench.panels.answers import Answers
 from workbench.panels.choice import Choice
@@ -27,7 +26,7 @@ def write(source: Path, out: Path | None = None) -> Path:
     opened = open_source(source)
     if out is not None and out.suffix in {".svg", ".png"}:
         return Timeline(opened).save(out)
-    answers = Answers(opened, Choice(), run_roofs.recorded(opened))
+    answers = Answers(opened, Choice())
     return page.write(
         out or _default(source), answers, Timeline(opened), f"Workbench: {source.resolve().name}"
     )

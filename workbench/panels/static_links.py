@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from workbench.analysis import work
+from workbench.analysis import only, work
 from workbench.analysis.window import select
 from workbench.panels import links
 from workbench.panels.choice import STRETCHES
@@ -89,7 +89,7 @@ class Links:
         """
         lanes = self.lanes
         lane = np.repeat(lanes.row_lane, np.diff(lanes.offset))
-        events = pl.DataFrame({"lane": lane, "text": lanes.name.astype(np.int64),
+        events = pl.DataFrame({"lane": lane, "text": np.asarray(lanes.name, np.int64),
                                "dur": lanes.dur, "inside": self._inside()})  # fmt: skip
         longest = (
             events.with_row_index("place")
@@ -198,8 +198,11 @@ def longest_of_points(answers: Answers, table: str, count: int) -> list[Mapping[
     keys = ["rank", "device", "operator", "shapes"]
     frame = answers[table].head(count).select(keys)
     parts = [frame.clear().with_columns(id=pl.lit(None, pl.Int64))]
+    options = answers.choice.narrowing("point", takes_range=True)
+    part = options.pop("only")
     for rank, device in frame.select("rank", "device").unique().iter_rows():
-        for chosen in select(answers.source, rank=rank, **answers.narrowed | {"device": device}):
+        chosen_there = select(answers.source, rank=rank, **options | {"device": device})
+        for chosen in only.narrowed(chosen_there, part):
             ran = work.labelled(work.owned(chosen, answers.choice.convention))
             longest = ran.sort("dur_ns", descending=True).unique(
                 ["operator", "shapes"], keep="first"

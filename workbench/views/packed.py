@@ -34,7 +34,8 @@ def numbers(values: NDArray[Any]) -> Packed:
 
 def signed(values: NDArray[Any]) -> Packed:
     """Pack whole numbers by their differences, with the sign in the lowest bit."""
-    steps = np.diff(np.asarray(values, np.int64), prepend=0)
+    steps = np.array(values, np.int64)
+    steps[1:] -= steps[:-1].copy()
     return numbers((steps << 1) ^ (steps >> 63))
 
 

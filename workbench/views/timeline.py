@@ -183,7 +183,6 @@ class Timeline(Arranged, Linked, Measured, Sought, Annotated, anywidget.AnyWidge
         """
         return find(self.data, text, table=table, kind=kind, limit=limit)
 
-
     @t.validate("selection", "window")  # type: ignore[untyped-decorator]
     def _ordered(self, proposal: Mapping[str, Any]) -> list[int]:
         return traits.in_order(proposal["trait"].name, proposal["value"])
