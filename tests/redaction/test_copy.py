@@ -206,6 +206,16 @@ def test_an_equal_copy_is_proved_equal(one, tmp_path):
     assert found["difference"].unique().to_list() == ["none"]
 
 
+def test_names_within_json_are_put_back_as_they_were_written(tmp_path):
+    (tmp_path / "in").mkdir()
+    inputs = {"Concrete Inputs": ['[{"acme": "\u00e9"}]', "1"], "Input Dims": [[2], []]}
+    source = write(tmp_path / "in", [op("aten::mm", 10, 5, **inputs)])
+    made = redact(source, tmp_path / "new.json")
+    assert made.is_same
+    (text,) = open_source(made.path).ops["concrete_inputs"].cast(pl.String)
+    assert re.fullmatch(r'\["value_\w+","1"\]', text)
+
+
 def test_one_nanosecond_is_found(one, tmp_path):
     def later(trace):
         first = pl.col("id") == 0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+import msgspec
 import polars as pl
 
 from workbench import show
@@ -21,6 +22,7 @@ from workbench.redaction.key import Key
 from workbench.redaction.tables import of_modules
 from workbench.show import TABLE, Choice
 from workbench.trace.core import Job, Trace
+from workbench.trace.raw import JSON_TEXTS
 
 SCHEMA: dict[str, pl.DataType] = {
     "name": pl.String(),
@@ -37,6 +39,8 @@ _OWN = {"events", "producer"}
 _SHORT = 80
 _RENUMBERED = {"launches": ("correlation",)}
 """Columns of ids that a file needs and that tell nothing: a call may share one, or have none."""
+_JSON = frozenset(JSON_TEXTS)
+"""Columns of JSON texts, of which one text may be written in several ways."""
 _TEXTS = (pl.String, pl.Categorical, pl.Enum)
 
 
@@ -112,10 +116,18 @@ def _aside(told: _Told, said: str) -> _Told:
 def _put_back(told: _Told, patterns: Patterns) -> _Told:
     """Put the names that pseudonyms stand for in their place."""
     rows = told.rows.with_columns(
-        change(pl.col(n)) for n, t in told.rows.schema.items() if (change := _change(t, patterns))
+        change(pl.col(n))
+        for n, t in told.rows.schema.items()
+        if (change := _change(t, _written(patterns) if n in _JSON else patterns))
     )
     beside = {k: _within(v, patterns) for k, v in told.beside.items()}
     return _Told(rows, beside, told.error and _text(told.error, patterns))
+
+
+def _written(patterns: Patterns) -> Patterns:
+    """Return them with names as they are written within JSON."""
+    pseudonyms, names = patterns
+    return pseudonyms, [msgspec.json.encode(name).decode()[1:-1] for name in names]
 
 
 def _change(dtype: pl.DataType, patterns: Patterns) -> Callable[[pl.Expr], pl.Expr] | None:
@@ -178,8 +190,22 @@ def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
     frame = frame.with_columns(
         pl.col(n).cast(pl.String) for n, t in frame.schema.items() if isinstance(t, _TEXTS)
     )
+    frame = frame.with_columns(_rewritten(frame[n]) for n in frame.columns if n in _JSON)
     keys = [n for n, t in frame.schema.items() if not (t.is_float() or t.is_nested())]
     return frame.sort(keys, nulls_last=True, maintain_order=True) if keys else frame
+
+
+def _rewritten(column: pl.Series) -> pl.Series:
+    """Write JSON texts in one way; what is no JSON stays."""
+    texts = column.unique().drop_nulls()
+    return column.replace(texts, pl.Series([_plainly(t) for t in texts], dtype=pl.String))
+
+
+def _plainly(text: str) -> str:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(text)).decode()
+    except (msgspec.DecodeError, RecursionError):
+        return text
 
 
 def _alike(one: pl.Series, other: pl.Series) -> bool:
