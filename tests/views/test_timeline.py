@@ -209,7 +209,8 @@ def test_the_text_twin_has_units():
 
 def test_the_plain_form_is_stable_and_a_picture_stands_beside_it(timeline):
     data, _ = timeline._repr_mimebundle_()
-    assert data["text/plain"] == "Timeline(activities)"
+    assert repr(timeline) == "Timeline(activities)"
+    assert data["text/plain"] == f"Timeline(activities)\n{timeline.text(12)}"
     picture = Image.open(io.BytesIO(data["image/png"]))
     assert len(picture.convert("RGB").getcolors(1 << 20)) > 10
 
