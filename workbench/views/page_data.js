@@ -5,9 +5,10 @@ const DIGIT = new Uint8Array(128);
 [...ALPHABET].forEach((c, k) => { DIGIT[c.charCodeAt(0)] = k; });
 
 function bytesOf(text) {       // five characters hold four bytes, least first; the first says how many are no data
-  const codes = new TextEncoder().encode(text), words = new Uint32Array((codes.length - 1) / 5);
-  for (let k = 0, i = 1; k < words.length; k++, i += 5)
-    words[k] = DIGIT[codes[i]] + 85 * (DIGIT[codes[i + 1]] + 85 * (DIGIT[codes[i + 2]] + 85 * (DIGIT[codes[i + 3]] + 85 * DIGIT[codes[i + 4]])));
+  const words = new Uint32Array((text.length - 1) / 5);
+  for (let k = 0, i = 5; k < words.length; k++, i += 5)
+    words[k] = (((DIGIT[text.charCodeAt(i)] * 85 + DIGIT[text.charCodeAt(i - 1)]) * 85 + DIGIT[text.charCodeAt(i - 2)]) * 85
+      + DIGIT[text.charCodeAt(i - 3)]) * 85 + DIGIT[text.charCodeAt(i - 4)];
   return new Uint8Array(words.buffer, 0, words.byteLength - Number(text[0]));
 }
 async function inflated(text) {

@@ -50,8 +50,11 @@ class StaticModel extends Traits {
     if (!this.more) return;
     const { low, high } = this.columns.idle;
     this.idle = new Float64Array(this.t0.length);
-    for (let i = 0, k = 0; i < this.idle.length; i++)
+    this.before = new Uint32Array(this.t0.length + 1);   // events in the boxes before each
+    for (let i = 0, k = 0; i < this.idle.length; i++) {
+      this.before[i + 1] = this.before[i] + this.more[i] + 1;
       if (this.more[i]) { this.idle[i] = low[k] + (high ? high[k] * 2 ** 32 : 0); k++; }
+    }
   }
   start(i) { return this.exact ? this.exact[0][i] : BigInt(this.t0[i]); }
   dur(i) { return this.exact ? this.exact[1][i] : BigInt(this.t1[i] - this.t0[i]); }
@@ -113,8 +116,8 @@ class StaticModel extends Traits {
     for (const r of rows) {
       const [lo, hi] = this.within(r, a, b);
       spans.push([lo, hi]);
-      if (!shown && !more) { boxes += hi - lo; n = boxes; }
-      else for (let i = lo; i < hi; i++) if (!shown || shown[i]) { boxes++; n += more ? more[i] + 1 : 1; }
+      if (!shown) { boxes += hi - lo; n += more ? this.before[hi] - this.before[lo] : hi - lo; }
+      else for (let i = lo; i < hi; i++) if (shown[i]) { boxes++; n += this.events(i); }
     }
     const header = { ...m, n };
     if (boxes <= MAX_RECTS && !m.bins) return this.rects(header, spans, rows);
@@ -144,10 +147,17 @@ class StaticModel extends Traits {
       share.fill(0); most.fill(-1);
       for (let i = lo; i < hi; i++) {
         if (wanted && !wanted[i]) continue;
-        const left = t0[i] - a, right = t1[i] - a, dense = idle && right > left ? 1 - idle[i] / (right - left) : 1;
-        const x0 = Math.max(0, Math.floor(left / px)), x1 = Math.min(w - 1, Math.max(x0, Math.ceil(right / px) - 1));
+        const left = t0[i] - a, right = t1[i] - a, apart = idle ? idle[i] : 0;
+        const x0 = left < 0 ? 0 : Math.floor(left / px);
+        if (right <= (x0 + 1) * px && left >= 0) {     // inside one pixel, as most are
+          const part = right - left - apart;
+          share[x0] += part;
+          if (part > most[x0]) { most[x0] = part; colour[k * w + x0] = tints[name[i]]; }
+          continue;
+        }
+        const x1 = Math.min(w - 1, Math.ceil(right / px) - 1), dense = 1 - apart / (right - left);
         for (let x = x0; x <= x1; x++) {
-          const part = dense * Math.max(0, Math.min(right, (x + 1) * px) - Math.max(left, x * px));
+          const part = dense * (Math.min(right, (x + 1) * px) - Math.max(left, x * px));
           share[x] += part;
           if (part > most[x]) { most[x] = part; colour[k * w + x] = tints[name[i]]; }
         }
