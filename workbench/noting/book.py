@@ -115,7 +115,7 @@ class Book:
             raise InputError(f"There is no file {path}; check the path.")
         other = file.load(path)
         before = self.notes
-        self._write(other.notes, self._traces | other.traces)
+        self._write(other.notes, self._traces)
         return sum(n not in before for n in self.notes)
 
     def _known(self, number: str, revision: str | None) -> Note:
