@@ -113,7 +113,9 @@ def test_a_newcomers_first_minutes(lab, tmp_path):
         assert sample.colours(".wb-figure") > 5
         assert "NVIDIA H100" in sample.text(".wb-facts")
         assert "There is no run to show yet" in mine.text(".wb-notes")
-        assert sample.chosen() == ["generated_gpu_2ranks", "all", "complete steps", "all"]
+        assert sample.chosen() == [
+            "generated_gpu_2ranks", "no run", "all", "complete steps", "all",
+        ]  # fmt: skip
 
         said = record(launcher)
         assert any("warm-up" in text for text in said)
@@ -128,7 +130,7 @@ def test_a_newcomers_first_minutes(lab, tmp_path):
         assert shown[1] in numbers  # the window, with its unit
         assert "2 steps" in shown
         assert mine.chosen()[0].startswith("gpt-")
-        assert mine.chosen()[1:] == ["complete steps", "all"]  # one rank leaves no choice
+        assert mine.chosen()[1:] == ["no run", "complete steps", "all"]  # one rank leaves no choice
         assert "Host execution, no GPU activity" in mine.text(".wb-notes")
         assert mine.colours(".wb-timeline-canvas") > 10
 
@@ -190,6 +192,7 @@ def zoom_and_drag(page, panel):
 
 
 def click_a_kernel(page, book, panel):
+    panel.box.get_by_role("tab", name="Kernels").click()
     panel.settle()
     x, y, name = panel.kernel()
     page.mouse.click(x, y)
