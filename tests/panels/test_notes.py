@@ -10,10 +10,8 @@ import workbench as wb
 from workbench.errors import UsageError
 from workbench.noting import places
 from workbench.panels.table import NO_ROW
-from workbench.panels.tabs import TABS
 from workbench.resources import data
 
-AT = list(TABS).index("Notes")
 HTML = "<img src=x onerror=alert(1)>"
 
 
@@ -28,17 +26,22 @@ def explorer():
     return wb.Explorer(data() / "generated_gpu_2ranks")
 
 
+def title(explorer):
+    """Return what stands on the tab of notes."""
+    return explorer.panes.tabs.titles[explorer.panes.titles.index("Notes")]
+
+
 def gemm(explorer):
     """Return the longest kernel's row number and name in the table of kernels."""
     return 0, explorer.frames["kernels"]["name"].cast(str)[0]
 
 
 def test_the_tab_lists_notes_and_its_title_counts_them(explorer):
-    assert explorer.panes.tabs.titles[AT] == "Notes"
+    assert title(explorer) == "Notes"
     explorer.panes.open("Notes")
     assert "select a range or an event and press e" in explorer.panes.tables["notes"].html
     explorer.annotate("slow", HTML, start_ns=10_000, end_ns=50_000)
-    assert explorer.panes.tabs.titles[AT] == "Notes (1)"
+    assert title(explorer) == "Notes (1)"
     shown = explorer.panes.tables["notes"].html
     assert "slow" in shown
     assert HTML not in shown
@@ -74,6 +77,7 @@ def test_a_click_on_a_row_shows_the_note_and_the_form_changes_it(explorer):
 
 def test_a_note_on_a_name_marks_its_rows_and_stands_in_the_details(explorer):
     row, name = gemm(explorer)
+    explorer.panes.open("Kernels")
     assert 'data-name="noted"' not in explorer.panes.tables["kernels"].html
     explorer.annotate("tune this", "tiles too small", kernel=name)
     table = explorer.panes.tables["kernels"]
@@ -132,7 +136,7 @@ def test_the_form_offers_what_is_selected(explorer):
 def test_notes_of_one_rank_are_those_of_the_whole(explorer):
     explorer.annotate("rank 0's", at_ns=10_000, rank=0)
     explorer.choose(rank=1)
-    assert explorer.panes.tabs.titles[AT] == "Notes (1)"
+    assert title(explorer) == "Notes (1)"
     assert explorer.frames["notes"]["reason"].to_list() == ["rank 0 is not open"]
     explorer.annotate("both", start_ns=0, end_ns=10_000)
     explorer.choose(rank=None)
@@ -142,9 +146,9 @@ def test_notes_of_one_rank_are_those_of_the_whole(explorer):
 
 def test_another_notebooks_notes_come_with_refresh(explorer):
     wb.Explorer(data() / "generated_gpu_2ranks").annotate("theirs", at_ns=10_000)
-    assert explorer.panes.tabs.titles[AT] == "Notes"
+    assert title(explorer) == "Notes"
     explorer.refresh()
-    assert explorer.panes.tabs.titles[AT] == "Notes (1)"
+    assert title(explorer) == "Notes (1)"
 
 
 def test_what_was_noted_is_there_in_the_next_explorer_and_a_state_opens_its_row(explorer):
@@ -161,11 +165,12 @@ def test_damaged_notes_are_a_sentence_in_their_tab_and_no_more(tmp_path):
     explorer = wb.Explorer(run)
     assert explorer.error is None
     explorer.panes.open("Notes")
-    shown = "".join(c.value for c in explorer.panes.tabs.children[AT].children)
+    shown = "".join(c.value for c in explorer.panes.contents("Notes"))
     assert "left as it is" in shown
     explorer.note_form.name.value = "x"
     explorer.note_form.save()
     assert "left as it is" in explorer.note_form.said
+    explorer.panes.open("Kernels")
     assert explorer.panes.tables["kernels"].html
 
 

@@ -11,7 +11,6 @@ from workbench.errors import UsageError
 from workbench.panels import links, static_links
 from workbench.panels.answers import Answers
 from workbench.panels.choice import Choice
-from workbench.panels.tabs import TABS
 from workbench.trace.synthetic import SyntheticSpec, generate
 from workbench.views import html
 from workbench.views.timeline import Timeline
@@ -51,7 +50,7 @@ def test_the_page_has_the_state_of_the_explorer(saved):
     assert "All figures are of rank 0." in page
     found = carried(page)
     assert found["links"]["sort"] == {"kernels": {"column": "count", "down": True}}
-    assert found["rows"]["kernels"] == explorer.panes.tables["kernels"].selected
+    assert found["rows"]["kernels"] == explorer.panes.row_of("kernels") >= 0
     for field, value in explorer.details.rows()[1:]:
         assert f"<i>{field}</i>{value}" in page
 
@@ -59,9 +58,9 @@ def test_the_page_has_the_state_of_the_explorer(saved):
 def test_every_table_and_picture_of_the_explorer_is_in_the_page(saved):
     explorer, page = saved
     found = carried(page)
-    for title in TABS:
+    for title in explorer.panes.titles:
         explorer.panes.open(title)
-        for child in explorer.panes.tabs.children[list(TABS).index(title)].children:
+        for child in explorer.panes.contents(title):
             if type(child).__name__ == "Table":
                 assert child.name in found["tables"]
                 assert found["tables"][child.name].count("<tr") == child.html.count("<tr")
@@ -76,21 +75,17 @@ def test_a_click_in_the_page_does_what_it_does_in_the_explorer(folder):
     answers, timeline = Answers(job, Choice()), Timeline(job)
     found = static_links.Links(answers, timeline.data)
     targets = found.targets()
-    for table, row in (("kernels", 0), ("kernels", 7), ("ops", 3), ("roofline", 1)):
+    for table, row in (("kernels", 0), ("kernels", 7), ("roofline", 1), ("exposed", 0)):
         number, window = targets[table][row]
         event = timeline.data.event(found.places[number])
-        links.show_row(timeline, answers, table, row)
-        wanted = timeline.selected
-        assert window is None
+        act = links.act(answers, table, row)
+        wanted = act.event
+        assert window == (act.window and list(map(str, act.window)))
         assert (event.lane.table, event.lane.rank) == (wanted["table"], wanted["rank"])
         trace = job.ranks[event.lane.rank]
         assert event.dur_ns == trace.tables[event.lane.table]["dur_ns"][wanted["id"]]
     number, window = targets["steps"][1]
-    assert (number, list(map(int, window))) == (-1, links.step_window(answers, 1))
-    number, window = targets["idle"][0]
-    stretch, ended = links.gap(answers, 0)
-    assert list(map(int, window)) == stretch
-    assert timeline.data.event(found.places[number]).id == ended["id"]
+    assert (number, list(map(int, window))) == (-1, links.act(answers, "steps", 1).window)
 
 
 @pytest.mark.parametrize("by", ["operator", "kind"])
@@ -98,7 +93,7 @@ def test_points_are_answered_alike_one_by_one_and_all_at_once(folder, by):
     answers = Answers(wb.open(folder), Choice(by=by))
     many = static_links.longest_of_points(answers, "roofline", answers["roofline"].height)
     for row, found in enumerate(many):
-        one = links.longest_of_point(answers, "roofline", row)
+        one = links.act(answers, "roofline", row).event
         trace = answers.source.ranks[one["rank"]]
         assert found["rank"] == one["rank"]
         assert trace.activities["dur_ns"][found["id"]] == trace.activities["dur_ns"][one["id"]]

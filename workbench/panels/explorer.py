@@ -297,6 +297,7 @@ class Explorer(Shown):
         self._show()
         if self.answers is not None:
             self.panes.mark({table: row})  # of several rows alike the one that was clicked
+            self.note_form.follow()
 
     def _choose_step(self, step: int) -> None:
         """Choose a step, in place of a range; the window is made of steps then."""

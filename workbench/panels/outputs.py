@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UsageError
 from workbench.panels import page, text
+from workbench.panels.table import NO_ROW
 from workbench.views import origin, still
 from workbench.views.theme import LIGHT
 
@@ -63,4 +64,6 @@ def fragment(explorer: Explorer, room: int) -> str:
 def _seen(explorer: Explorer) -> page.Shown:
     """Return what a page needs to know besides answers and timeline."""
     panes = explorer.panes
-    return page.Shown(panes.tab, panes.rows, panes.sort)
+    found = {name: panes.row_of(name) for name in panes.tables}
+    rows = {name: row for name, row in found.items() if row not in (None, NO_ROW)}
+    return page.Shown(panes.tab, rows | panes.rows, panes.sort)

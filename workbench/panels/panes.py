@@ -68,10 +68,12 @@ class Panes:
     def show(self, answers: Answers) -> None:
         """Show other answers; tabs out of sight wait until they are opened."""
         shown = None if self.answers is None else self.answers.known("breakdown")
+        is_other = self.answers is None or self.answers.whole is not answers.whole
+        noted = {"notes": self._marks["notes"]}  # a note is of the recording, whatever is chosen
         same_bars = shown is not None and shown is answers.known("breakdown")
         self._offer(answers)
         self.answers, self._stale = answers, set(TABS)
-        self._marks = dict.fromkeys(self.tables, NO_ROW)
+        self._marks = dict.fromkeys(self.tables, NO_ROW) | ({} if is_other else noted)
         if not same_bars:
             self.breakdown.redraw()
         self._fill()
