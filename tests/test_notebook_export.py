@@ -2,6 +2,8 @@
 
 import re
 import shutil
+from html import escape
+from pathlib import Path
 
 import nbformat
 import polars as pl
@@ -15,6 +17,7 @@ from workbench.cli import app
 from workbench.errors import InputError, UsageError
 from workbench.trace.synthetic import SyntheticSpec, generate
 
+NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 PLAIN = "busy 120 us, idle 80 us"
 
 
@@ -135,6 +138,23 @@ def test_widgets_without_state_export_with_their_text(corpus, tmp_path):
     assert PLAIN in page
     assert done.still == ["what they show is in the kernel alone"]
     assert "model not found" not in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [p.name for p in sorted(NOTEBOOKS.glob("*.ipynb"))])
+def test_shipped_notebooks_export_with_something_in_place_of_each_view(name, tmp_path):
+    """K64: without a kernel each view is alive, or a picture or the figures of it stand there."""
+    out = tmp_path / "page.html"
+    done = notebook.export(NOTEBOOKS / name, out)
+    page = out.read_text()
+    views = [o for o in notebook._outputs(nbformat.read(NOTEBOOKS / name, 4)) if notebook._model(o)]
+    assert done.alive + len(done.still) == len(views)
+    for view in views:
+        lines = view["data"]["text/plain"].splitlines()
+        assert len(lines) > 1 or lines == ["Explorer()"]
+        if lines[0].startswith("Figure("):
+            assert escape(lines[1]) in page
+    assert page.count('class="wb-panel wb-page"') == done.alive
 
 
 @pytest.mark.slow
