@@ -40,7 +40,6 @@ def names():
         (kinds.OPERATOR, "aten::addmm"),
         (kinds.OPERATOR, "autograd::engine::evaluate_function: AddmmBackward0"),
         (kinds.OPERATOR, "torch::autograd::AccumulateGrad"),
-        (kinds.OPERATOR, "AddmmBackward"),
         (kinds.RANGE, "ProfilerStep#12"),
         (kinds.RANGE, "Optimizer.step#AdamW.step"),
         (kinds.RANGE, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"),

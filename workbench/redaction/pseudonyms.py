@@ -24,8 +24,9 @@ _TORCH = (
 )
 _COMMUNICATION = r"(?:nccl|gloo|mpi|ucc|xccl):|c10d::"
 _ENDS = r"(?:Backward\d{0,2}|\.(?:step|zero_grad|__next__)| ##|\))"
-_BEGINS = re.compile(rf"{_AUTOGRAD}|{_COMPILED}|{_TORCH}|{_COMMUNICATION}")
-_ANNOTATED = re.compile(rf"(?s)((?:{_BEGINS.pattern})*)(.*?)({_ENDS}?)")
+_ANNOTATED = re.compile(
+    rf"(?s)((?:{_AUTOGRAD}|{_COMPILED}|{_TORCH}|{_COMMUNICATION})*)(.*?)({_ENDS}?)"
+)
 _GENERATED = re.compile(r"(?s)((?:triton_(?:poi|red|per|tem|mix|for|foreach|spl|unk)_)?)(.*)()")
 _INSTANCE = re.compile(r"(?s)((?:nn\.Module: )?)(.*?)((?:_\d{1,9})?)")
 _SOURCE_FILE = re.compile(r"(?s)()(.*?)((?:\.py|\.cpp|\.cu)?)")
@@ -157,7 +158,8 @@ def _secret(kind: Kind, name: str) -> _Parts | None:
     """Return a name in parts, the middle to be renamed; None when all of it is public."""
     found = kind.form.fullmatch(name)
     parts = _Parts(*found.groups()) if found else _Parts("", name, "")
-    if not parts.name or kind.is_public(parts.name):
+    public = kind.is_public
+    rest = parts.name + parts.end
+    if not rest or public(name) or public(rest) or not parts.name or public(parts.name):
         return None
-    begins = [0, *(m.end() for m in _BEGINS.finditer(parts.begin))]
-    return None if any(kind.is_public(name[at:]) for at in begins) else parts
+    return parts

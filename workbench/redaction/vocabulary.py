@@ -122,8 +122,7 @@ def _all_known(name: str, known: frozenset[str]) -> bool:
 
 def is_operator(name: str) -> bool:
     """Say whether an operator, or what stands among operators, is public."""
-    node = f"{name}0"  # before 2022 the profiler named nodes of autograd without their number
-    return bool({name, node} & lists().operators) or name in MODELS or is_annotation(name)
+    return name in lists().operators or name in MODELS or is_annotation(name)
 
 
 def is_annotation(name: str) -> bool:
