@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 TEMPLATE = Path(__file__).parent / "app_template"
 NAME = "workbench.ipynb"
-NEEDED = ("@voila-dashboards/widgets-manager8", "anywidget")
-"""Extensions that the panels need; others may expect JupyterLab whole."""
+FOREIGN = ("@pyviz/jupyterlab_pyviz", "@jupyter-notebook/lab-extension")
+"""Extensions that expect JupyterLab whole and log an error where it is not."""
 
 
 def notebook(source: Path | None, runs_dir: Path) -> dict[str, object]:
@@ -38,7 +38,7 @@ def command(page: Path, serving: Serving) -> list[str]:
         "--template=workbench",
         "--Voila.auto_token=True",
         "--VoilaConfiguration.strip_sources=True",
-        *(x for name in NEEDED for x in ("--VoilaConfiguration.extension_allowlist", name)),
+        *(x for name in FOREIGN for x in ("--VoilaConfiguration.extension_denylist", name)),
         f"--Voila.ip={serving.ip}",
         *([] if serving.port is None else [f"--port={serving.port}", "--Voila.port_retries=0"]),
         *([] if serving.browser else ["--no-browser"]),
