@@ -142,7 +142,7 @@ def test_an_event_that_a_row_stands_for_keeps_its_own_box(folder):
 
 def test_notes_on_the_timeline_are_listed(folder, tmp_path):
     explorer = wb.Explorer(folder)
-    note = {"name": "<slow>", "start_ns": 1_000, "end_ns": 3_500, "note": "ask & see"}
+    note = {"name": "<slow>", "start_ns": 1_000, "end_ns": 3_500, "text": "ask & see"}
     explorer.timeline.annotations = [note]
     page = explorer.save(tmp_path / "page.html").read_text()
     assert "<td class='wb-text'>&lt;slow&gt;</td><td>1 us</td><td>2.5 us</td>" in page

@@ -62,7 +62,7 @@ def test_an_explorer_leaves_its_headline_and_a_picture(tmp_path):
     assert Image.open(io.BytesIO(data["image/png"])).width == 1200
     kept = metadata["workbench"]
     assert kept["view"] == "explorer"
-    assert json.loads(kept["state"])["tab"] == "Kernels"
+    assert json.loads(kept["state"])["tab"] == "Overview"
     again = origin.reopen(kept["origin"], tmp_path.cwd())
     assert again.meta.sha256 == explorer.source.meta.sha256
 

@@ -233,7 +233,7 @@ def _notes_of(timeline: Timeline) -> str:
         f"<tr><td class='wb-text'>{escape(str(note['name']))}</td>"
         f"<td>{units.duration(int(note['start_ns']))}</td>"
         f"<td>{units.duration(int(note['end_ns']) - int(note['start_ns']))}</td>"
-        f"<td class='wb-text'>{escape(str(note.get('note', '')))}</td></tr>"
+        f"<td class='wb-text'>{escape(str(note.get('text', '')))}</td></tr>"
         for note in own
     )
     head = "<th class='wb-text'>name</th><th>at</th><th>length</th><th class='wb-text'>note</th>"

@@ -27,7 +27,7 @@ CAUSES = {
 }
 """The same of each cause of idle time, in the order in which they are painted."""
 WHOLE = {
-    "idle": ("idle", "idle", 1.0),
+    "idle": ("idle", "idle", 0.75),
     "above_roof": ("compute above its roof", "compute", 0.5),
 }
 """What is named besides: all idle time together, and what lies within compute."""
