@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 HTML = "<img src=x onerror=\"document.title='hit'\">"
 BAR = ".wb-timeline-note"
-CARD = ".wb-timeline-card"
+CARD = ".wb-timeline-notecard"
 LIVE = ".wb-timeline-live"
 RESTART = """() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()
     .then(() => 1)"""

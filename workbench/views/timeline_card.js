@@ -8,7 +8,7 @@ class Card {
     this.notes = notes;
     this.timeline = notes.timeline;
     this.asked = 0;
-    this.el = this.make("form", "wb-timeline-card");
+    this.el = this.make("form", "wb-timeline-notecard");
     this.el.setAttribute("aria-label", "Note");
     this.el.hidden = true;
     this.about = this.el.appendChild(this.make("div", "wb-timeline-about"));
