@@ -75,7 +75,7 @@ def test_the_app_shows_the_explorer_and_no_code(app, chromium):
             tab.page.mouse.move(*panel.middle())
             tab.page.mouse.wheel(0, -600)
             panel.settle()
-            assert panel.timeline("t.span") < span / 2
+            assert panel.timeline("t.span") < 0.7 * span
             panel.box.locator("tr", has_text="exposed communication").first.click()
             panel.box.locator(".wb-details", has_text="collective").wait_for(timeout=20_000)
 
