@@ -53,10 +53,7 @@ wb.Timeline, wb.open
 parts.append(time.time())
 trace = wb.open(PATH)
 parts.append(time.time())
-from workbench.views.kept_lanes import lanes_of
-lanes = lanes_of(trace)
-parts.append(time.time())
-w = wb.Timeline(lanes, max_height=1000)
+w = wb.Timeline(trace, max_height=1000)
 parts.append(time.time())
 w""",
 )
@@ -175,7 +172,7 @@ def main() -> None:
         head = ["events", "made", "made, kept", "mapped", *(f"1/{s}, ms" for s in SHARES)]
         show(head, [[f"{n:,}", *engine_row(path)] for n, path in paths.items()])
         if options.browser:
-            head = ["events", "to paint, s", "sent + import + open + lanes + widget + shown"]
+            head = ["events", "to paint, s", "sent + import + open + widget + shown"]
             head += ["wheel to painted, ms", "anonymous", "mapped"]
             show(head, [[f"{n:,}", *browser_row(path)] for n, path in paths.items()])
 

@@ -76,7 +76,7 @@ def test_a_failed_recording_is_one_sentence_and_exit_2(workbench, tmp_path):
         (["nonsense"], "nonsense"),
         (["workloads", "gtp"], "did you mean gpt?"),
         (["workloads", "--json", "--csv"], "exclude each other"),
-        (["workloads", "-o", "x.csv"], ".parquet"),
+        (["workloads", "-o", "x.txt"], ".parquet"),
         (["runs", "--delete", "../x"], "no runs in runs"),
         (["runs", "--rename", "a", "b", "--delete", "c"], "exclude each other"),
     ],

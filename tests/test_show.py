@@ -92,7 +92,7 @@ def test_parquet(trace, tmp_path):
         (["kernel"], "did you mean kernels"),
         (["kernels", "--sort", "totl_ns"], "did you mean total_ns"),
         (["kernels", "--columns", "name,x"], "no column named 'x'"),
-        (["ops", "--device", "0"], "ops does not take --device"),
+        (["syncs", "--device", "0"], "syncs does not take --device"),
         (["activities", "--window", "all"], "does not take --window"),
         (["table:launches", "--device", "0"], "has no device"),
         (["kernels", "--by", "familly"], "did you mean family"),

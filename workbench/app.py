@@ -39,6 +39,7 @@ def command(page: Path, serving: Serving) -> list[str]:
         "--Voila.auto_token=True",
         "--VoilaConfiguration.strip_sources=True",
         *(x for name in FOREIGN for x in ("--VoilaConfiguration.extension_denylist", name)),
+        "--Voila.kernel_websocket_connection_class=workbench.undelayed.Undelayed",
         f"--Voila.ip={serving.ip}",
         *([] if serving.port is None else [f"--port={serving.port}", "--Voila.port_retries=0"]),
         *([] if serving.browser else ["--no-browser"]),

@@ -13,6 +13,8 @@ from workbench.errors import InputError
 
 START = "00_start.ipynb"
 DEFAULT = Path("workbench-notebooks")
+CONFIG = Path(__file__).parent / "server_config"
+"""What the server loads beside the user's own configuration."""
 
 
 def prepare(folder: Path | None) -> Path:
@@ -55,4 +57,10 @@ def start(folder: Path | None, serving: Serving) -> None:
         command.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
-    os.execv(sys.executable, command)  # noqa: S606 - a list, and no shell
+    os.execve(sys.executable, command, environment())  # noqa: S606 - a list, and no shell
+
+
+def environment() -> dict[str, str]:
+    """Return the server's environment: this process's, and where `CONFIG` lies."""
+    places = [str(CONFIG), os.environ.get("JUPYTER_CONFIG_PATH", "")]
+    return os.environ | {"JUPYTER_CONFIG_PATH": os.pathsep.join(p for p in places if p)}

@@ -31,6 +31,8 @@ from typing import Any, Self
 import nbformat
 from playwright.sync_api import Page, Playwright, sync_playwright
 
+from workbench import lab
+
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -288,7 +290,7 @@ class Lab(Browser):
             "JUPYTERLAB_SETTINGS_DIR": "settings",
             "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
         }
-        env = os.environ | {k: str(self.folder / v) for k, v in places.items()} | self.env
+        env = lab.environment() | {k: str(self.folder / v) for k, v in places.items()} | self.env
         own = [
             f"--port={port}",
             f"--IdentityProvider.token={self.token}",

@@ -14,9 +14,6 @@ import workbench as wb
 from workbench.resources import data
 from workbench.views import html
 
-NOT_SEEN_GREEN = pytest.mark.xfail(
-    strict=False, reason="not seen green since the parts of the timeline were joined"
-)
 pytestmark = pytest.mark.browser
 
 HTML = "<img src=x onerror=\"document.title='hit'\">"
@@ -91,7 +88,6 @@ def kept(run):
     return {n.get("name", ""): n for n in json.loads((run / "notes.json").read_text())["notes"]}
 
 
-@NOT_SEEN_GREEN
 def test_a_note_is_written_changed_dragged_removed_and_found_after_a_restart(lab, run):
     with lab.page(width=1280, height=1100) as tab:
         book = tab.open("timeline.ipynb")
@@ -187,7 +183,6 @@ def test_a_note_is_written_changed_dragged_removed_and_found_after_a_restart(lab
         assert again.get("t.notes.items.length") == 1
 
 
-@NOT_SEEN_GREEN
 def test_what_two_notebooks_write_at_once_is_kept_and_a_dead_kernel_is_told(lab, run):
     with lab.page(width=1280, height=1100) as tab:
         book = tab.open("timeline.ipynb")
@@ -220,7 +215,6 @@ def test_what_two_notebooks_write_at_once_is_kept_and_a_dead_kernel_is_told(lab,
         assert (run / "notes.json").read_text() == "{"
 
 
-@NOT_SEEN_GREEN
 def test_the_explorers_tab_lists_notes_shows_and_changes_them(lab, run):
     with lab.page(width=1280, height=1500) as tab:
         book = tab.open("explorer.ipynb")
@@ -258,7 +252,6 @@ def test_the_explorers_tab_lists_notes_shows_and_changes_them(lab, run):
         assert tab.page.locator(BAR).inner_text() == "slow"
 
 
-@NOT_SEEN_GREEN
 def test_a_page_shows_notes_as_text_and_says_that_they_are_only_read(run, tmp_path, chromium):
     timeline = wb.Timeline(wb.open(run))
     first, last = timeline.extent
@@ -285,7 +278,6 @@ def test_a_page_shows_notes_as_text_and_says_that_they_are_only_read(run, tmp_pa
         assert me.get("t.span") < last - first
 
 
-@NOT_SEEN_GREEN
 def test_many_notes_are_packed_and_the_rest_is_counted(run, tmp_path, chromium):
     timeline = wb.Timeline(wb.open(run))
     first, last = timeline.extent

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from workbench.errors import UsageError
-from workbench.views import lod
+from workbench.views import lod, lod_summary
 from workbench.views.lod import BLOCK, Engine, Window
 
 
@@ -45,7 +45,7 @@ def test_rows_that_threads_share_are_those_of_one(monkeypatch):
     rows = [[(7 * i + r, 5) for i in range(50)] for r in range(5)]
     e = engine(rows)
     alone = whole(e, 8)
-    monkeypatch.setattr(lod, "PIXELS_A_THREAD", 1)
+    monkeypatch.setattr(lod, "PIXELS_AT_ONCE", 1)
     for processors in (2, 3, 4):
         monkeypatch.setattr(lod, "PROCESSORS", processors)
         for mine, shared in zip(alone, whole(e, 8), strict=True):
@@ -55,7 +55,7 @@ def test_rows_that_threads_share_are_those_of_one(monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_process_has_threads_of_its_own(monkeypatch):
-    monkeypatch.setattr(lod, "PIXELS_A_THREAD", 1)
+    monkeypatch.setattr(lod, "PIXELS_AT_ONCE", 1)
     monkeypatch.setattr(lod, "PROCESSORS", 2)
     e = engine(THREE)
     whole(e, 4)
@@ -203,3 +203,18 @@ def test_visible_equals_a_filter(rows, a, width):
             if s < a + width and (s >= a or s + d > a)
         ]
         assert list(range(lo[r], hi[r])) == want
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=7 * BLOCK), st.data(), st.sampled_from([8, 40])
+)
+def test_the_longest_of_any_range_is_found(durations, data, chunk):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lod_summary, "CHUNK", chunk)  # derived piece by piece
+        e = engine([[(10 * k, d) for k, d in enumerate(durations)]])
+    lo = data.draw(st.integers(0, len(durations) - 1))
+    hi = data.draw(st.integers(lo + 1, len(durations)))
+    (found,) = e._range_longest(np.array([lo]), np.array([hi])).tolist()
+    assert lo <= found < hi
+    assert durations[found] == max(durations[lo:hi])

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench import intervals
 from workbench.views import packing
 
 
@@ -99,3 +100,31 @@ def test_nested_events_lie_one_row_below_the_innermost_that_runs(drawn):
     p = packing.pack(np.zeros(len(start), np.int64), start, end - start, 1)
     row = {i: r for r, mine in enumerate(rows(p)) for i in mine}
     assert [row[i] for i in range(len(nested))] == [depth for _, _, depth in nested]
+
+
+def inner(p, start, dur):
+    start, dur = np.array(start)[p.order], np.array(dur)[p.order]
+    return packing.inner(p, start, start + dur).tolist()
+
+
+def test_a_row_whose_events_lie_inside_those_above_is_inner():
+    # lane 0: addmm 0-100 holds mm 40-90, which holds a copy 50-60; lane 1: B 5-20 crosses A 0-10
+    lane, start, dur = [0, 0, 0, 1, 1], [0, 40, 50, 0, 5], [100, 50, 10, 10, 15]
+    p = pack(lane, start, dur, 2)
+    assert rows(p) == [[0], [1], [2], [3], [4]]
+    assert inner(p, start, dur) == [False, True, True, False, False]
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), min_size=1, max_size=25))
+def test_rows_that_are_not_inner_cover_all_that_is_busy(events):
+    start, dur = (np.array(x) for x in zip(*events, strict=True))
+    p = pack([0] * len(start), start, dur, 1)
+    shown = [
+        i for r, hidden in zip(rows(p), inner(p, start, dur), strict=True) if not hidden for i in r
+    ]
+
+    def busy(i):
+        return intervals.union(start[i], start[i] + dur[i])
+
+    for a, b in zip(busy(shown), busy(slice(None)), strict=True):
+        assert a.tolist() == b.tolist()

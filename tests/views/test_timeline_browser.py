@@ -19,9 +19,6 @@ from workbench.views import html, replies
 from workbench.views.lod import Window
 from workbench.views.timeline import FRONT_END, HERE, Timeline
 
-NOT_SEEN_GREEN = pytest.mark.xfail(
-    strict=False, reason="not seen green since the parts of the timeline were joined"
-)
 pytestmark = pytest.mark.browser
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -254,7 +251,6 @@ def test_a_standalone_page_is_alive(browser, tmp_path):
         assert t.get("t.root.dataset.theme") == "dark"
 
 
-@NOT_SEEN_GREEN
 def test_a_standalone_page_that_joins_short_events(browser, tmp_path):
     timeline = Timeline(many_lanes(300_000, lanes=60))
     path = html.save(tmp_path / "large.html", timeline, "Large", max_bytes=900_000)

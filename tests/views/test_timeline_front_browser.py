@@ -15,9 +15,6 @@ from workbench.trace.open import open_source
 from workbench.views import html
 from workbench.views.timeline import Timeline
 
-NOT_SEEN_GREEN = pytest.mark.xfail(
-    strict=False, reason="not seen green since the parts of the timeline were joined"
-)
 pytestmark = pytest.mark.browser
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -257,7 +254,6 @@ class Front(Driver):
         return cells.all_inner_texts(), rows.first.locator("td").all_inner_texts()
 
 
-@NOT_SEEN_GREEN
 def test_the_front_end_in_jupyterlab(lab, tmp_path):
     with lab.page(width=1280) as tab:
         book = tab.open("timeline.ipynb")
@@ -303,7 +299,6 @@ def test_the_front_end_in_jupyterlab(lab, tmp_path):
         assert shots[False] != shots[True]
 
 
-@NOT_SEEN_GREEN
 def test_the_front_end_in_a_standalone_page(browser, path):
     with browser.page(width=1280) as tab:
         tab.goto_file(path)
@@ -330,7 +325,6 @@ def pinch(tab, points):
     client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
 
 
-@NOT_SEEN_GREEN
 def test_two_fingers_zoom(browser, path):
     with browser.page(width=1280) as tab:
         tab.goto_file(path)
@@ -349,7 +343,6 @@ def test_two_fingers_zoom(browser, path):
         assert (c + d) / 2 == pytest.approx((a + b) / 2, abs=0.02 * (b - a))
 
 
-@NOT_SEEN_GREEN
 def test_hundreds_of_lanes_scroll_and_stay_sharp(browser, tmp_path):
     timeline = Timeline(many_lanes(24_000, lanes=240))
     with browser.page(width=1280, scale=2) as tab:
@@ -378,7 +371,6 @@ def test_hundreds_of_lanes_scroll_and_stay_sharp(browser, tmp_path):
         assert t.get("t.tracks.got.size") == 0
 
 
-@NOT_SEEN_GREEN
 def test_a_folded_lane_is_asked_for_again_and_painted(browser, path):
     with browser.page(width=1280) as tab:
         tab.goto_file(path)

@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
 from workbench.errors import InputError, UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -154,6 +152,8 @@ def delete(runs_dir: Path, name: str) -> Path:
 
 def owner() -> dict[str, Any]:
     """Identify this process so that others can tell later whether it is still there."""
+    import psutil
+
     me = psutil.Process()
     return {"host": socket.gethostname(), "pid": me.pid, "created": me.create_time()}
 
@@ -172,6 +172,8 @@ def _liveness(process: object) -> str:
         return "interrupted"
     if process.get("host") != socket.gethostname():
         return "unknown"
+    import psutil
+
     try:
         created = psutil.Process(int(process["pid"])).create_time()
         alive = abs(created - float(process["created"])) <= _CLOCK_SLACK_S

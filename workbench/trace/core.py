@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -122,6 +123,14 @@ class Trace:
         if name not in self._known:
             self._known[name] = make()
         return self._known[name]
+
+    def rows(self, name: str) -> int:
+        """Return how many rows a table has, without reading a stored one."""
+        tables: Any = self.tables
+        if isinstance(tables, ChainMap):  # asked by its names, for `in` would read the table
+            tables = next((m for m in tables.maps if name in {*m}), tables)
+        counted = getattr(tables, "rows", None)
+        return int(counted(name)) if counted else int(tables[name].height)
 
     @property
     def ranks(self) -> tuple[Trace, ...]:

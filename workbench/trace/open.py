@@ -15,7 +15,7 @@ from workbench.errors import InputError, NotATraceError
 from workbench.trace import cache as cached
 from workbench.trace import formats, store, windows
 from workbench.trace.core import Job, Trace
-from workbench.trace.counters.rocprof_compute import COUNTERS
+from workbench.trace.counters import COUNTERS
 from workbench.trace.problems import Problem
 from workbench.trace.problems import table as problem_table
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from workbench.analysis.queue import queue_depth
 from workbench.capture.samples import sampled
+from workbench.views import track_offers
 from workbench.views.curve import Curve, Values
 from workbench.views.lod import Window
 from workbench.views.replies import MAX_PIXELS, Reply
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
     from workbench.intervals import Times
     from workbench.trace.core import Source, Trace
     from workbench.views.lanes import Lanes
+    from workbench.views.track_offers import Offer
 
 FIRST = ("power", "memory allocated", "queue depth", "occupancy", "utilisation")
 """What is shown before anything else."""
 MAX_SHOWN, MAX_OTHERS = 6, 4
 """Tracks shown unless others are chosen: of `FIRST`, and together with others. There are dozens."""
+LARGE = 1_000_000
+"""Rows of a table beyond which its curves, seconds and gigabytes, wait to be chosen."""
 PAUSE = 5
 """Samples further apart than so many times their median distance leave a stretch unknown."""
 NAN = float("nan")
@@ -63,6 +67,8 @@ class Track:
     shift_ns: int = 0
     """From the trace's time to that of the first event."""
     span_ns: int = 1
+    is_large: bool = False
+    """Whether it is made of so many rows that it is drawn only when it is chosen."""
 
     @cached_property
     def curve(self) -> Curve:
@@ -78,10 +84,14 @@ class Track:
 def tracks(source: Source, lanes: Lanes) -> tuple[Track, ...]:
     """Return what there is to draw, rank by rank, the most looked-at quantities first."""
     found: list[Track] = []
-    for trace in source.ranks if len(lanes.start) else ():
+    if not len(lanes.start):
+        return ()
+    for trace, known in zip(source.ranks, track_offers.offered(source), strict=True):
         place = (source, lanes, trace)
-        rows = [r for make in (_occupancy, _queue, _memory, _counters) for r in make(trace)]
-        rows += list(_sampled(trace, lanes.engine.span_ns, first=trace is source.ranks[0]))
+        rows = [_row(trace, offer) for offer in known.offers]
+        on: list[int | None] = [*known.devices]
+        on += [None] if trace is source.ranks[0] else []
+        rows += list(_sampled(trace, lanes.engine.span_ns, on))
         rows.sort(key=lambda row: _importance(row.quantity))
         found += [_track(place, row) for row in rows]
     return tuple(found)
@@ -91,10 +101,11 @@ def shown(found: Sequence[Track]) -> list[str]:
     """Return the names of the tracks that are drawn unless told otherwise.
 
     Quantity by quantity, each on all devices, as long as there are few; hosts where no device has
-    any.
+    any; none that is made of very many rows.
     """
     out: list[str] = []
-    offered = [t for t in found if not t.on_host] or found
+    quick = [t for t in found if not t.is_large]
+    offered = [t for t in quick if not t.on_host] or quick
     quantities = dict.fromkeys(sorted((t.quantity for t in offered), key=_importance))
     for quantity in quantities:
         names = [t.name for t in offered if t.quantity == quantity]
@@ -138,6 +149,7 @@ class _Row(NamedTuple):
     unit: str
     device: int | None
     make: Callable[[], Samples]
+    is_large: bool = False
 
 
 def _track(place: tuple[Source, Lanes, Trace], row: _Row) -> Track:
@@ -153,6 +165,7 @@ def _track(place: tuple[Source, Lanes, Trace], row: _Row) -> Track:
         row.make,
         shift,
         lanes.engine.span_ns,
+        row.is_large,
     )
 
 
@@ -160,22 +173,22 @@ def _importance(quantity: str) -> int:
     return FIRST.index(quantity) if quantity in FIRST else len(FIRST)
 
 
-def _devices(frame: pl.DataFrame) -> list[int | None]:
-    devices: list[int | None] = frame["device"].unique().sort(nulls_last=True).to_list()
-    return devices
+def _row(trace: Trace, offer: Offer) -> _Row:
+    make = {
+        track_offers.OCCUPANCY: _mean_occupancy,
+        track_offers.QUEUE: _depth,
+        track_offers.COUNTER: _counter,
+    }.get(offer.of, _memory)
+    rows = trace.rows(track_offers.TABLE_OF[offer.of])
+    made = partial(make, trace, offer)
+    return _Row(offer.quantity, offer.unit, offer.device, made, rows > LARGE)
 
 
-def _occupancy(trace: Trace) -> Iterator[_Row]:
-    known = trace.activities.filter(
-        pl.col("occupancy").is_not_null(), pl.col("device").is_not_null()
-    )
-    for device in _devices(known):
-        yield _Row("occupancy", "%", device, partial(_mean_occupancy, known, device))
-
-
-def _mean_occupancy(known: pl.DataFrame, device: int | None) -> Samples:
+def _mean_occupancy(trace: Trace, offer: Offer) -> Samples:
     """Return the mean over running kernels at each moment; unknown while none of them runs."""
-    mine = known.filter(pl.col("device") == device, pl.col("dur_ns") > 0)
+    mine = trace.activities.filter(
+        pl.col("occupancy").is_not_null(), pl.col("device") == offer.device, pl.col("dur_ns") > 0
+    )
     start, dur = mine["start_ns"].to_numpy(), mine["dur_ns"].to_numpy()
     share = np.rint(mine["occupancy"].cast(pl.Float64).to_numpy() * 1e6).astype(np.int64)
     at = np.concatenate((start, start + dur))
@@ -189,61 +202,36 @@ def _mean_occupancy(known: pl.DataFrame, device: int | None) -> Samples:
     return Samples(at[last], mean[last])
 
 
-def _queue(trace: Trace) -> Iterator[_Row]:
-    linked = trace.activities.filter(pl.col("launch").is_not_null(), pl.col("device").is_not_null())
-    for device in _devices(linked):
-        yield _Row("queue depth", "launches", device, partial(_depth, trace, device))
-
-
-def _depth(trace: Trace, device: int | None) -> Samples:
+def _depth(trace: Trace, offer: Offer) -> Samples:
     """Return `queue_depth` of a device; before its first call and after the last nothing waits."""
-    found = queue_depth(trace, window="all", device=device).filter(pl.col("stream").is_null())
+    found = queue_depth(trace, window="all", device=offer.device)
+    found = found.filter(pl.col("stream").is_null())
     t, depth = found["t_ns"].to_numpy(), found["depth"].cast(pl.Float64).to_numpy()
     before = np.iinfo(np.int64).min // 4
     return Samples(np.concatenate(([before], t)), np.concatenate(([0.0], depth)))
 
 
-def _memory(trace: Trace) -> Iterator[_Row]:
-    if not trace.meta.timed or trace.memory["t_ns"].null_count():
-        return
-    for quantity in ("allocated", "reserved"):
-        column = f"total_{quantity}"
-        known = trace.memory.filter(pl.col(column).is_not_null())
-        for device in _devices(known):
-            yield _Row(
-                f"memory {quantity}",
-                "B",
-                device,
-                partial(_column, known, device, "t_ns", column),
-            )
+def _memory(trace: Trace, offer: Offer) -> Samples:
+    column = track_offers.TOTALS[offer.quantity]
+    return _column(trace.memory.filter(pl.col(column).is_not_null()), offer, column)
 
 
-def _column(frame: pl.DataFrame, device: int | None, time: str, column: str) -> Samples:
-    mine = frame.filter(pl.col("device").eq_missing(pl.lit(device, pl.Int32)))
-    mine = mine.sort(time, maintain_order=True)
-    return Samples(mine[time].to_numpy(), mine[column].cast(pl.Float64).to_numpy())
+def _counter(trace: Trace, offer: Offer) -> Samples:
+    unit = pl.col("unit").cast(pl.String).fill_null("")
+    named = (pl.col("name").cast(pl.String) == offer.quantity) & (unit == offer.unit)
+    return _column(trace.counters.filter(named), offer, "value")
 
 
-def _counters(trace: Trace) -> Iterator[_Row]:
-    keys = ["device", "name", "unit"]
-    names = trace.counters.with_columns(pl.col("name", "unit").cast(pl.String))
-    for key, frame in names.sort(*keys, nulls_last=True).group_by(keys, maintain_order=True):
-        device, name, unit = key
-        yield _Row(
-            str(name),
-            str(unit or ""),
-            device,
-            partial(_column, frame, device, "t_ns", "value"),
-        )
+def _column(frame: pl.DataFrame, offer: Offer, column: str) -> Samples:
+    mine = frame.filter(pl.col("device").eq_missing(pl.lit(offer.device, pl.Int32)))
+    mine = mine.sort("t_ns", maintain_order=True)
+    return Samples(mine["t_ns"].to_numpy(), mine[column].cast(pl.Float64).to_numpy())
 
 
-def _sampled(trace: Trace, span_ns: int, *, first: bool) -> Iterator[_Row]:
+def _sampled(trace: Trace, span_ns: int, devices: list[int | None]) -> Iterator[_Row]:
     """Return what was sampled beside the run; the host's part stands with its first rank."""
-    devices = {d for d in _devices(trace.activities) if d is not None} | (
-        {None} if first else set()
-    )
     every = sampled(trace.meta.path.parent)
-    every = every.filter(pl.col("device").is_in(list(devices), nulls_equal=True))
+    every = every.filter(pl.col("device").is_in(devices, nulls_equal=True))
     every = every.with_columns(t_ns=pl.col("t_unix_ns") - trace.meta.origin_ns)
     for key, frame in every.group_by(["device", "name", "unit"], maintain_order=True):
         # a trace without an absolute time lies decades before its samples

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SMALLEST = 100_000
 """Lanes of fewer events are made about as fast as they are found."""
 EVENTS = ("start", "dur", "name", "id", "step")
-COLUMNS = ("row_lane", "offset", "colours", "steps", *EVENTS)
+COLUMNS = ("row_lane", "offset", "inner", "colours", "steps", *EVENTS)
 TYPES = {
     "start": {"i8"},
     "dur": {"u4", "i8"},
@@ -45,8 +45,10 @@ TYPES = {
     "steps": {"i4"},
     "row_lane": {"i8"},
     "offset": {"i8"},
+    "inner": {"u1"},
     "colours": {"u1"},
     "before": {"i8"},
+    "ahead": {"u2"},
     "longest": {"u8"},
     "instants": {"i8"},
     "sample": {"i8"},
@@ -106,6 +108,7 @@ def _about(lanes: Lanes) -> bytes:
 
 def _arrays(lanes: Lanes) -> dict[str, NDArray[Any]]:
     whole = {n: np.asarray(getattr(lanes, n)) for n in COLUMNS}
+    whole["inner"] = lanes.inner.astype(np.uint8)
     return whole | lanes.engine.summary._asdict()
 
 
@@ -138,7 +141,7 @@ def _checked(found: Mapped) -> Lanes:
     ):
         raise ValueError("its arrays do not fit each other")
     given: dict[str, Any] = {f.name: getattr(about, f.name) for f in fields(About)}
-    given |= {n: a[n] for n in COLUMNS}
+    given |= {n: a[n] for n in COLUMNS} | {"inner": a["inner"] != 0}
     return Lanes(**given, summary=summary)
 
 
@@ -146,6 +149,7 @@ def _check_rows(arrays: Mapping[str, NDArray[Any]], events: int, lanes: int) -> 
     offset, row_lane = arrays["offset"], arrays["row_lane"]
     if (
         len(offset) != len(row_lane) + 1
+        or len(arrays["inner"]) != len(row_lane)
         or (int(offset[0]), int(offset[-1])) != (0, events)
         or (np.diff(offset) < 0).any()
         or (np.diff(row_lane) < 0).any()

@@ -69,9 +69,9 @@ def _lanes(
     events, busy = lanes.engine.totals(a, max(a, b))
     found: list[tuple[str, int, int | None]] = []
     for k in wanted:
-        rows = np.flatnonzero(lanes.row_lane == k)
-        count = int(events[rows].sum())
-        spared = len(rows) > 1 and most is not None and count > most
+        count = int(events[lanes.row_lane == k].sum())
+        rows = lanes.outer(k)
+        spared = len(rows) > 1 and most is not None and int(events[rows].sum()) > most
         of_one = int(busy[rows[0]])
         union = None if spared else of_one if len(rows) == 1 else _union(lanes, rows, a, b)
         found.append((lanes.lanes[k].label, count, union))
@@ -93,8 +93,10 @@ def text(frame: pl.DataFrame, length_ns: int) -> str:
 
 def _union(lanes: Lanes, rows: Index, a: int, b: int) -> int:
     """Return the time in which any row is busy; only events that touch [a, b) are looked at."""
-    window = Window(a, 0.0, float(max(b - a, 0)), int(rows[0]), int(rows[-1]) + 1)
-    seen = [slice(lo, hi) for lo, hi in zip(*lanes.engine.visible(window), strict=True)]
+    first = int(rows[0])
+    window = Window(a, 0.0, float(max(b - a, 0)), first, int(rows[-1]) + 1)
+    lo, hi = lanes.engine.visible(window)
+    seen = [slice(lo[r], hi[r]) for r in rows - first]
     start = np.concatenate([lanes.start[part] for part in seen])
     end = np.concatenate([lanes.start[part] + lanes.dur[part] for part in seen])
     return intervals.length(intervals.union(np.maximum(start, a), np.minimum(end, b)))

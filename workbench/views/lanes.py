@@ -102,6 +102,11 @@ class Lanes:
     """What the engine derives of these events, where it was kept."""
     steps: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     """The distinct steps of the whole, ascending."""
+    inner: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    """Of each row, whether all its events lie inside events of the row above, in the same lane.
+
+    Empty where that was not looked at, as in parts.
+    """
 
     @cached_property
     def engine(self) -> Engine:
@@ -127,9 +132,15 @@ class Lanes:
             id=_some(self.id, places),
             step=_some(self.step, places),
             places=places,
+            inner=self.inner[:0],
             whole_span_ns=self.engine.span_ns,
             summary=None,
         )
+
+    def outer(self, lane: int) -> Index:
+        """Return the rows of a lane that cover in time what all its rows do."""
+        rows = np.flatnonzero(self.row_lane == lane)
+        return rows[~self.inner[rows]] if len(self.inner) else rows
 
     def place(self, i: int) -> int:
         """Return where an event stands in the whole; -1 stays -1."""

@@ -107,6 +107,7 @@ def assemble(layers: Sequence[Layer]) -> Lanes:
     long = len(dur) and int(dur.max()) >= 2**32
     short_names = texts.height < 2**16
     name = events["name"].to_numpy()[packed.order]
+    start, dur = start[packed.order], dur[packed.order]
     return Lanes(
         tuple(
             replace(lane, hidden=int(hidden))
@@ -115,8 +116,8 @@ def assemble(layers: Sequence[Layer]) -> Lanes:
         origin,
         packed.lane,
         packed.offset,
-        start[packed.order] - origin,
-        dur[packed.order].astype(np.int64 if long else np.uint32),
+        start - origin,
+        dur.astype(np.int64 if long else np.uint32),
         name.astype(np.uint16) if short_names else name,
         events["id"].to_numpy()[packed.order],
         events["step"].fill_null(NO_STEP).to_numpy()[packed.order],
@@ -125,6 +126,7 @@ def assemble(layers: Sequence[Layer]) -> Lanes:
         tuple(texts["kind"]),
         tuple(texts["family"]),
         steps=events["step"].drop_nulls().unique().sort().to_numpy(),
+        inner=packing.inner(packed, start, start + dur),
     )
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.errors import UsageError
-from workbench.views.lod_summary import BLOCK, STRIDE, Summary, summary
+from workbench.views.lod_summary import BLOCK, LEVELS, MASK, SHIFT, STRIDE, Summary, summary
 
 Times = NDArray[np.int64]
 Index = NDArray[np.int64]
@@ -29,8 +29,8 @@ Edges = NDArray[np.float64]
 MAX_RECTS = 5_000
 """Up to this many visible events are drawn one by one."""
 PROCESSORS = min(4, os.cpu_count() or 1)
-PIXELS_A_THREAD = 8_000
-"""Of all rows together; fewer are looked up before another thread has begun."""
+PIXELS_AT_ONCE = 16_000
+"""Of all rows together: as many as whose arrays stay in a processor's cache."""
 MAX_SPAN_NS = 3 * 2**61
 NONE = -1
 
@@ -87,7 +87,8 @@ class Engine:
             self._check()
         self.span_ns = max(1, span_ns, self._last_end())
         self.summary = known or summary(start, dur, offset)
-        self._before, self._longest, self._instants, self._sample, self._sampled = self.summary
+        self._before, self._ahead, self._longest, self._instants, *samples = self.summary
+        self._sample, self._sampled = samples
 
     @property
     def nbytes(self) -> int:
@@ -119,25 +120,26 @@ class Engine:
         memory, and numpy lets other threads run meanwhile.
         """
         rows = window.last - window.first
-        share = min(PROCESSORS, rows * pixels // PIXELS_A_THREAD)
-        if share < 2:  # noqa: PLR2004
+        parts = min(rows, -(-rows * pixels // PIXELS_AT_ONCE))
+        if parts < 2:  # noqa: PLR2004
             return self._bins(window, pixels)
-        ends = [window.first + rows * k // share for k in range(share + 1)]
+        ends = [window.first + rows * k // parts for k in range(parts + 1)]
         some = [window._replace(first=a, last=b) for a, b in itertools.pairwise(ends)]
-        parts = _threads().map(self._bins, some, itertools.repeat(pixels))
-        return Bins(*map(np.concatenate, zip(*parts, strict=True)))
+        found = _threads().map(self._bins, some, itertools.repeat(pixels))
+        return Bins(*map(np.concatenate, zip(*found, strict=True)))
 
     def _bins(self, window: Window, pixels: int) -> Bins:
         edges = window.a + (window.b - window.a) * (np.arange(pixels + 1) / pixels)
         i = self._started(self._whole(edges, window.base), window)
         left = np.maximum(i - 1, 0)
         running = (i > self.offset[window.first : window.last, None]) & (len(self.start) > 0)
-        still = (self._end(left) - window.base).astype(np.float64) - edges
+        end, length = self._end_and_length(left)
+        still = (end - window.base).astype(np.float64) - edges
         still = np.where(running, np.maximum(still, 0), 0)
         done = (self._before.take(i) - self._before.take(i[:, :1])).astype(np.float64) - still
         # a difference of large doubles may fall a rounding error below zero
         busy = np.maximum(np.diff(done), 0)
-        return Bins(busy, np.diff(i), self._dominant(i, still, edges, busy))
+        return Bins(busy, np.diff(i), self._dominant(i, still, length, edges, busy))
 
     def pick(self, row: int, t: int, slack: int) -> int:
         """Return the event of a row at time t, or -1.
@@ -177,10 +179,13 @@ class Engine:
         return int((self.start[last] + np.maximum(self.dur[last], 1)).max()) if len(last) else 0
 
     def _end(self, i: Index) -> Index:
+        return self._end_and_length(i)[0]
+
+    def _end_and_length(self, i: Index) -> tuple[Index, NDArray[np.integer]]:
         if not len(self.start):
-            return np.zeros(i.shape, np.int64)
-        end: Index = self.start.take(i) + self.dur.take(i)
-        return end
+            return np.zeros(i.shape, np.int64), np.zeros(i.shape, np.int64)
+        length = self.dur.take(i)
+        return self.start.take(i) + length, length
 
     def _whole(self, edges: Edges, base: int) -> Index:
         """Return the least integer time at or after each edge: start < edge iff start < it."""
@@ -205,7 +210,14 @@ class Engine:
             hi[k] = np.minimum(a + coarse * STRIDE, b)
         return _bisect(self.start, t, lo, hi)
 
-    def _dominant(self, i: Index, still: Edges, edges: Edges, busy: Edges) -> Index:
+    def _dominant(
+        self,
+        i: Index,
+        still: Edges,
+        length: NDArray[np.integer],
+        edges: Edges,
+        busy: Edges,
+    ) -> Index:
         """Return the event with the most time in each pixel.
 
         Candidates: the event running in from the left and the last one that starts, both clipped,
@@ -213,38 +225,39 @@ class Engine:
         """
         lo, hi = i[:, :-1], i[:, 1:]
         first = np.where(still[:, :-1] > 0, np.minimum(still[:, :-1], np.diff(edges)), -1.0)
-        last = np.where(hi > lo, self._length(hi - 1) - still[:, 1:], -1.0)
-        inner = np.full(lo.shape, NONE, np.int64)
+        last = np.where(hi > lo, length[:, 1:] - still[:, 1:], -1.0)
         most, rest = np.maximum(first, last), busy - np.maximum(first, 0) - last
+        best = np.where(most < 0, NONE, np.where(most == last, hi - 1, lo - 1))
         # a whole ns of room for the rounding of `busy`: events inside are whole ns too
         many = (hi - lo > 1) & (rest > most - 1)
-        inner[many] = self._range_longest(lo[many], hi[many] - 1)
-        within = np.where(many, self._length(inner), -1.0)
-        best = np.maximum(most, within)
-        pick = np.where(best == within, inner, np.where(best == last, hi - 1, lo - 1))
-        return np.where(best >= 0, pick, NONE)
-
-    def _length(self, i: Index) -> NDArray[np.float64]:
-        if not len(self.dur):
-            return np.zeros(i.shape)
-        return self.dur.take(np.maximum(i, 0)).astype(np.float64)
+        if many.any():
+            inner = self._range_longest(lo[many], hi[many] - 1)
+            best[many] = np.where(self.dur.take(inner) >= most[many], inner, best[many])
+        return best
 
     def _range_longest(self, lo: Index, hi: Index) -> Index:
-        """Return the longest event of each [lo, hi), none empty; ranges ascend and are disjoint."""
-        best, most = lo.copy(), self.dur.take(lo)
-        for k in range(1, 2 * BLOCK):
-            end = np.minimum(lo + k, hi - 1) if k < BLOCK else np.maximum(hi - 2 * BLOCK + k, lo)
-            length = self.dur.take(end)
-            longer = length > most
-            np.copyto(best, end, where=longer)
-            np.copyto(most, length, where=longer)
-        b0, b1 = -(-lo // BLOCK), hi // BLOCK
-        wide = b1 > b0
+        """Return the longest event of each [lo, hi), none empty; ranges ascend and are disjoint.
+
+        The first and the last 2^k events, for the largest k that the range holds and the summary
+        knows, and whole blocks between them.
+        """
+        k = np.minimum(np.frexp(hi - lo)[1] - 1, LEVELS)
+        last = hi - (1 << k)
+        best, other = self._longest_of(lo, k), self._longest_of(last, k)
+        most, length = self.dur.take(best), self.dur.take(other)
+        best = np.where(length > most, other, best)
+        b0, b1 = (lo + BLOCK - 1) >> LEVELS, hi >> LEVELS
+        wide = (hi - lo > 2 * BLOCK) & (b1 > b0)
         if wide.any():
             middle = _event(_ranged_maximum(self._longest, b0[wide], b1[wide]))
-            longer = self.dur.take(middle) > most[wide]
+            longer = self.dur.take(middle) > np.maximum(most, length)[wide]
             best[wide] = np.where(longer, middle, best[wide])
         return best
+
+    def _longest_of(self, i: Index, k: Index) -> Index:
+        """Return the longest of the 2^k events from each on."""
+        found: Index = i + ((self._ahead.take(i) >> SHIFT[k]) & MASK[k])
+        return found
 
     def _nearest_instant(self, lo: int, hi: int, t: int) -> int:
         a, b = np.searchsorted(self._instants, [lo, hi])

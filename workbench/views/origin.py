@@ -48,5 +48,5 @@ def reopen(wanted: Mapping[str, Any], folder: Path) -> Source:
 
 
 def _signs(trace: Trace) -> dict[str, Any]:
-    rows = [trace.tables[name].height for name in COUNTED]
+    rows = [trace.rows(name) for name in COUNTED]
     return {"sha256": trace.meta.sha256, "rank": trace.meta.rank, "rows": rows}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from workbench.views import html, lane_table, origin, picture
+from workbench.views import lane_table, origin
 from workbench.views.overview import png
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ def mimebundle(timeline: Timeline, found: Any) -> tuple[dict[str, Any], dict[str
     data, meta = found if isinstance(found, tuple) else (found or {}, {})
     said = f"{timeline!r}\n{text(timeline, MOST_LANES)}"
     remembered = {} if timeline.origin is None else {origin.KEY: _kept(timeline)}
-    return data | {"image/png": png(timeline.data), "text/plain": said}, meta | remembered
+    return data | {
+        "image/png": png(timeline.data, timeline.whole),
+        "text/plain": said,
+    }, meta | remembered
 
 
 def _kept(timeline: Timeline) -> dict[str, Any]:
@@ -43,5 +46,9 @@ def _kept(timeline: Timeline) -> dict[str, Any]:
 def save(timeline: Timeline, path: Path, *, theme: str, width: int, title: str) -> Path:
     """Write a timeline as a page or as a picture; see `Timeline.save`."""
     if path.suffix == ".html":
+        from workbench.views import html
+
         return html.save(path, timeline, title)
+    from workbench.views import picture  # with all that draws, which showing a widget does not need
+
     return picture.save_lanes(timeline.drawn, path, timeline.window, theme=theme, width=width)

@@ -52,6 +52,21 @@ def pack(lane: NDArray[np.integer], start: Index, dur: Index, lanes: int) -> Pac
     return Packed(whole, offset, np.array(row_lanes, np.int64), hidden)
 
 
+def inner(packed: Packed, start: Index, end: Index) -> NDArray[np.bool_]:
+    """Say of each row whether all its time lies inside events of the row above, in the same lane.
+
+    `start` and `end` stand in drawing order. So it is with rows of nested operators; what they are
+    busy together is what the top row is.
+    """
+    found = np.zeros(len(packed.lane), np.bool_)
+    for row in np.flatnonzero(np.diff(packed.lane, prepend=-1) == 0):
+        above, mine = (slice(*packed.offset[r : r + 2]) for r in (row - 1, row))
+        k = np.searchsorted(start[above], start[mine], "right") - 1
+        inside = (k >= 0) & (end[above][k] >= end[mine])
+        found[row] = (inside | (start[mine] == end[mine])).all()
+    return found
+
+
 def _rows_of_lane(mine: Index, start: Index, dur: Index) -> list[Index]:
     """Split the events of one lane into rows."""
     s = start[mine]

@@ -112,7 +112,7 @@ class Timeline(Arranged, Linked, Measured, Sought, Annotated, anywidget.AnyWidge
         end = self.data.origin_ns + self.data.engine.span_ns
         rows = np.bincount(self.data.row_lane, minlength=len(self.data.lanes)).tolist()
         looks = self._looks(is_lane=True)
-        view = overview(self.data)
+        view = self.whole = overview(self.data)
         extent = [self.data.origin_ns, end]
         super().__init__(
             lanes=[

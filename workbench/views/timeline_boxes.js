@@ -81,15 +81,21 @@ class Boxes {
     const drawn = d.rows.map((r) => this.rows[r]).filter((row) => row && row.h);
     const near = drawn.filter((row) => Math.abs(row.y - this.top) < TALLEST);
     const y0 = near.reduce((y, row) => Math.min(y, row.y), near.length ? Infinity : 0);
-    const h = near.reduce((y, row) => Math.max(y, row.y + row.h), y0 + 1) - y0, image = new ImageData(d.width, h);
-    const c = this.colours, px = new Uint32Array(image.data.buffer);
+    const h = near.reduce((y, row) => Math.max(y, row.y + row.h), y0 + 1) - y0;
+    const c = this.colours, image = this.blank(d.width, h), px = new Uint32Array(image.data.buffer);
     d.stale ||= near.length < drawn.length;
     this.paintRows(d, px, y0, d.busy, d.colour, d.hitBusy ? c.packedDim : c.packed, 2);
     // a match is looked for, so it stands out of what is drawn low
     if (d.hitBusy) this.paintRows(d, px, y0, d.hitBusy, d.hitColour, c.packed, 6);
-    this.sheet.width = d.width; this.sheet.height = h;
+    if (this.sheet.width !== d.width || this.sheet.height !== h) Object.assign(this.sheet, { width: d.width, height: h });
     this.sheet.getContext("2d", { willReadFrequently: true }).putImageData(image, 0, 0);
     d.sheetY = y0;
+  }
+  blank(width, height) {       // the same memory again: several megabytes for each step of a wheel
+    const { image } = this;
+    if (image && image.width === width && image.height === height) image.data.fill(0);
+    else this.image = new ImageData(width, height);
+    return this.image;
   }
   paintRows(d, px, y0, share, colour, palette, least) {
     const w = d.width;
@@ -97,11 +103,12 @@ class Boxes {
       const row = this.rows[d.rows[k]];
       if (!row || !row.h || Math.abs(row.y - this.top) >= TALLEST) continue;
       const top = row.y - y0, at = k * w, rise = row.h - 1;
+      const heights = Uint8Array.from({ length: 256 }, (_, busy) => Math.min(rise, Math.max(least, Math.ceil((busy * rise) / 255))));
       for (let x = 0; x < w; x++) {  // column by column: line by line, the branch costs three times as much
         const busy = share[at + x];
         if (!busy) continue;
-        const tall = Math.min(rise, Math.max(least, Math.ceil((busy * rise) / 255))), c = palette[colour[at + x]];
-        for (let y = top + rise - tall, i = y * w + x; y < top + rise; y++, i += w) px[i] = c;
+        const c = palette[colour[at + x]], end = (top + rise) * w;
+        for (let i = end - heights[busy] * w + x; i < end; i += w) px[i] = c;
       }
     }
   }

@@ -15,10 +15,10 @@ from pathlib import Path
 from workbench.errors import InputError, NotATraceError
 from workbench.trace.assemble import LATEST_NS
 from workbench.trace.core import Device, Trace
-from workbench.trace.counters import assembly, text
+from workbench.trace.counters import COUNTERS, assembly, text
 from workbench.trace.counters.assembly import Found, Launch
 
-COUNTERS, SYSTEM, BENCHMARK = "pmc_perf.csv", "sysinfo.csv", "roofline.csv"
+SYSTEM, BENCHMARK = "sysinfo.csv", "roofline.csv"
 KERNEL = "Kernel_Name"
 _KNOWN = {
     "Dispatch_ID", KERNEL, "GPU_ID", "Queue_ID", "PID", "TID", "LDS_Per_Workgroup",
