@@ -1,0 +1,119 @@
+"""Optimisers by name, and LAMB, which torch has not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from workbench.workloads.options import Options
+
+_MOMENTUM = 0.9
+_CLASSES = {
+    "adamw": torch.optim.AdamW,
+    "sgd": torch.optim.SGD,
+    "adagrad": torch.optim.Adagrad,
+    "adafactor": torch.optim.Adafactor,
+}
+_FUSION = {
+    "auto": {},
+    "foreach": {"foreach": True},
+    "fused": {"fused": True},
+    "off": {"foreach": False},
+}
+
+
+class Lamb(torch.optim.Optimizer):
+    """Layer-wise adaptive moments: Adam's step, scaled by |w| / |step| in each tensor.
+
+    You et al., arXiv 1904.00962, algorithm 2, with bias correction; biases and norms (fewer than
+    two dimensions) neither decay nor scale.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        *,
+        lr: float,
+        weight_decay: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+    ) -> None:
+        defaults = {"lr": lr, "weight_decay": weight_decay, "betas": betas, "eps": eps}
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient."""
+        del closure
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, parameter.grad, group)
+
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = 0
+            state["mean"] = torch.zeros_like(parameter)
+            state["square"] = torch.zeros_like(parameter)
+        state["step"] += 1
+        first, second = group["betas"]
+        state["mean"].lerp_(gradient, 1 - first)
+        state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        mean = state["mean"] / (1 - first ** state["step"])
+        square = state["square"] / (1 - second ** state["step"])
+        update = mean / (square.sqrt() + group["eps"])
+        if parameter.dim() > 1:
+            update.add_(parameter, alpha=group["weight_decay"])
+            update.mul_(_trust(parameter, update))
+        parameter.add_(update, alpha=-group["lr"])
+
+
+def _trust(parameter: Tensor, update: Tensor) -> Tensor:
+    """Return |w| / |u|, and 1 where either is 0; stays on the device."""
+    weight, step = parameter.norm(), update.norm()
+    return torch.where((weight > 0) & (step > 0), weight / step, torch.ones_like(weight))
+
+
+def make(spec: Options, module: nn.Module) -> torch.optim.Optimizer:
+    """Return the optimiser of a module's trainable parameters, by the options of a spec."""
+    trained = [p for p in module.parameters() if p.requires_grad]
+    groups = [{"params": part} for part in kinds(trained)]
+    common: dict[str, Any] = {"lr": spec.learning_rate, "weight_decay": spec.weight_decay}
+    if spec.optimizer == "lamb":
+        return Lamb(groups, **common)
+    if spec.optimizer == "sgd":
+        common["momentum"] = _MOMENTUM
+    made: torch.optim.Optimizer = _CLASSES[spec.optimizer](groups, **common, **_FUSION[spec.fusion])
+    return made
+
+
+def kinds(tensors: Iterable[Tensor]) -> list[list[Tensor]]:
+    """Split tensors into those split over ranks and the others: one kernel takes but one kind."""
+    split: tuple[list[Tensor], list[Tensor]] = ([], [])
+    for tensor in tensors:
+        split[isinstance(tensor, DTensor)].append(tensor)
+    return [part for part in split if part]
+
+
+@torch.no_grad()
+def clip(module: nn.Module, greatest: float) -> None:
+    """Scale all gradients so that their common norm is at most `greatest`."""
+    owners = kinds(p for p in module.parameters() if p.grad is not None)
+    norms = [
+        _whole(get_total_norm([p.grad for p in part if p.grad is not None])) for part in owners
+    ]
+    total = torch.stack(norms).norm()
+    for part in owners:
+        clip_grads_with_norm_(part, greatest, total)
+
+
+def _whole(norm: Tensor) -> Tensor:
+    return norm.full_tensor() if isinstance(norm, DTensor) else norm
