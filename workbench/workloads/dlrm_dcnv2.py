@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
 from workbench.errors import UsageError
 from workbench.workloads import products
@@ -30,7 +32,9 @@ class DlrmSpec(Options):
         1000, "rows of a table at most: larger identifiers wrap round", minimum=1
     )
     embedding: int = param(32, "width of an embedding", minimum=1)
-    dense_hidden: int = param(64, "width of the first of three layers for dense features", minimum=4)
+    dense_hidden: int = param(
+        64, "width of the first of three layers for dense features", minimum=4
+    )
     cross_layers: int = param(3, "layers of the cross network", minimum=1, maximum=64)
     cross_rank: int = param(64, "rank of the cross network's matrices", minimum=1)
     over_hidden: int = param(256, "width of the first two of five last layers", minimum=4)
@@ -68,8 +72,8 @@ class DlrmSpec(Options):
         super().check_run(device=device, ranks=ranks)
         if self.sparse_gradients and ranks > 1 and device != "cpu":
             raise UsageError(
-                f"sparse_gradients=true and ranks={ranks} exclude each other on GPUs: NCCL averages "
-                "dense gradients alone; use one of them."
+                f"sparse_gradients=true and ranks={ranks} exclude each other on GPUs: NCCL "
+                "averages dense gradients alone; use one of them."
             )
 
     @property
@@ -89,10 +93,10 @@ DISTINCTIVE = (
     "low-rank cross network of three layers (DCN v2)",
     "five last layers, binary cross-entropy, Adagrad",
 )
-_RECIPE = {"optimizer": "adagrad", "weight_decay": 0.0}
+_spec = partial(DlrmSpec, optimizer="adagrad", weight_decay=0.0)
 PRESETS = {
-    "tiny": DlrmSpec(batch=256, learning_rate=0.02, **_RECIPE),
-    "small": DlrmSpec(
+    "tiny": _spec(batch=256, learning_rate=0.005),
+    "small": _spec(
         most_rows=1_000_000,
         embedding=128,
         dense_hidden=512,
@@ -101,11 +105,10 @@ PRESETS = {
         batch=8192,
         learning_rate=0.005,
         sparse_gradients=True,
-        **_RECIPE,
     ),
     # The same README: dense 512-256-128, over 1024-1024-512-256-1, three cross layers of rank 512,
     # 65,536 samples on 8 GPUs.
-    "full": DlrmSpec(
+    "full": _spec(
         most_rows=40_000_000,
         embedding=128,
         dense_hidden=512,
@@ -113,7 +116,6 @@ PRESETS = {
         over_hidden=1024,
         batch=8192,
         learning_rate=0.005,
-        **_RECIPE,
     ),
 }
 SUMMARY = "DLRM with DCN v2: 26 embedding tables, low-rank cross network, MLPs, Adagrad"
@@ -149,7 +151,7 @@ def over_widths(spec: DlrmSpec) -> list[tuple[int, int]]:
 
 
 def _pairs(*widths: int) -> list[tuple[int, int]]:
-    return list(zip(widths, widths[1:], strict=False))
+    return list(pairwise(widths))
 
 
 def parameters(spec: DlrmSpec) -> int:

@@ -64,7 +64,7 @@ class Dlrm(nn.Module):
         features (batch, 13); rows (batch, sum of the bags), table by table; clicks (batch).
         """
         dense = self.dense(features)
-        bags = rows.split(list(BAGS), dim=1)
+        bags = torch.split(rows, list(BAGS), dim=1)
         sums = [table(bag) for table, bag in zip(self.tables, bags, strict=True)]
         crossed = self.cross(torch.cat((dense, *sums), dim=1))
         logits = cast("Tensor", self.over(crossed)).squeeze(1)

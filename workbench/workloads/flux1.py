@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from workbench.errors import UsageError
 from workbench.workloads import products
@@ -86,10 +87,10 @@ DISTINCTIVE = (
     "modulation by time and pooled text, RMS norm of queries and keys, rotary positions in 2D",
     "flow matching on latents; text encodings and latents are inputs",
 )
-_RECIPE = {"optimizer": "adamw", "weight_decay": 0.1}
+_spec = partial(Flux1Spec, optimizer="adamw", weight_decay=0.1)
 PRESETS = {
-    "tiny": Flux1Spec(batch=4, learning_rate=2e-3, **_RECIPE),
-    "small": Flux1Spec(
+    "tiny": _spec(batch=4, learning_rate=5e-3),
+    "small": _spec(
         double_blocks=4,
         single_blocks=8,
         hidden=1536,
@@ -102,11 +103,10 @@ PRESETS = {
         learning_rate=2e-4,
         clip_norm=1.0,
         precision="bf16",
-        **_RECIPE,
     ),
     # FLUX.1-schnell as in mlcommons/training text_to_image/README (2025) and torchtitan's flux
     # model: 19 + 38 blocks, 3072 wide, 24 heads, 256 x 256 pixels, 256 T5 tokens; RCP at 512.
-    "full": Flux1Spec(
+    "full": _spec(
         double_blocks=19,
         single_blocks=38,
         hidden=3072,
@@ -120,7 +120,6 @@ PRESETS = {
         clip_norm=1.0,
         precision="bf16",
         parallel="fsdp",
-        **_RECIPE,
     ),
 }
 SUMMARY = "FLUX.1: DiT of double- and single-stream blocks, flow matching on latents, AdamW"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 import torch
@@ -103,7 +104,7 @@ class Heads(nn.Module):
 
     def forward(self, product: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Map (batch, tokens, 3 x hidden) to three of (batch, heads, tokens, width)."""
-        parts = product.unflatten(-1, (3, -1, self.width)).permute(2, 0, 3, 1, 4)
+        parts = product.view(*product.shape[:-1], 3, -1, self.width).permute(2, 0, 3, 1, 4)
         query, key, value = parts.unbind()
         return self.query_norm(query), self.key_norm(key), value
 
@@ -152,8 +153,8 @@ class DoubleBlock(nn.Module):
         image_shift, image_scale, *image_rest = self.image.modulation(vector)
         of_text = self.text.ask(text, text_shift, text_scale)
         of_image = self.image.ask(image, image_shift, image_scale)
-        both = (torch.cat(pair, dim=2) for pair in zip(of_text, of_image, strict=True))
-        attended = attend(*both, rotation)
+        both = [torch.cat(pair, dim=2) for pair in zip(of_text, of_image, strict=True)]
+        attended = attend(both, rotation)
         count = text.shape[1]
         text = self.text.take(text, attended[:, :count], *text_rest)
         return text, self.image.take(image, attended[:, count:], *image_rest)
@@ -176,9 +177,10 @@ class SingleBlock(nn.Module):
         shift, scale, gate = self.modulation(vector)
         made = self.enter(modulate(self.norm(x), shift, scale))
         qkv, wide = made.split(self.split, dim=-1)
-        attended = attend(*self.heads(qkv), rotation)
+        attended = attend(self.heads(qkv), rotation)
         joined = torch.cat((attended, F.gelu(wide, approximate="tanh")), dim=-1)
-        return x + gate * cast("Tensor", self.leave(joined))
+        left: Tensor = x + gate * self.leave(joined)
+        return left
 
 
 class Flux(nn.Module):
@@ -193,10 +195,10 @@ class Flux(nn.Module):
         self.text_in = Linear(spec.text_width, hidden)
         self.time_in = Embed(TIME_WIDTH, hidden)
         self.pooled_in = Embed(spec.pooled_width, hidden)
-        self.double = nn.ModuleList(
+        self.double_blocks = nn.ModuleList(
             DoubleBlock(hidden, width) for _ in range(spec.double_blocks)
         )
-        self.single = nn.ModuleList(
+        self.single_blocks = nn.ModuleList(
             SingleBlock(hidden, width) for _ in range(spec.single_blocks)
         )
         self.modulation = Modulation(hidden, 2)
@@ -222,10 +224,10 @@ class Flux(nn.Module):
         told = sinusoids(time).to(picture.dtype)
         vector = self.time_in(told) + self.pooled_in(pooled)
         text, picture = self.text_in(text), self.image_in(picture)
-        for block in self.double:
+        for block in self.double_blocks:
             text, picture = block(text, picture, vector, rotation)
         both = torch.cat((text, picture), dim=1)
-        for block in self.single:
+        for block in self.single_blocks:
             both = block(both, vector, rotation)
         shift, scale = self.modulation(vector)
         picture = both[:, text.shape[1] :]
@@ -237,8 +239,9 @@ def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
     return x * (1 + scale) + shift
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, rotation: Rotation) -> Tensor:
-    """Map three of (batch, heads, tokens, width) to (batch, tokens, heads x width)."""
+def attend(heads: Sequence[Tensor], rotation: Rotation) -> Tensor:
+    """Map queries, keys, values (batch, heads, tokens, width) to (batch, tokens, heads x width)."""
+    query, key, value = heads
     query, key = (rotate(x, rotation).to(value.dtype) for x in (query, key))
     mixed = F.scaled_dot_product_attention(query, key, value)
     return mixed.transpose(1, 2).flatten(-2)
@@ -261,7 +264,8 @@ def sinusoids(time: Tensor) -> Tensor:
 
 def patches(latents: Tensor) -> Tensor:
     """Map latents (batch, channels, rows, columns) to tokens (batch, tokens, channels x 4)."""
-    squares = latents.unflatten(3, (-1, PATCH)).unflatten(2, (-1, PATCH))
+    count, channels, rows, columns = latents.shape
+    squares = latents.reshape(count, channels, rows // PATCH, PATCH, columns // PATCH, PATCH)
     return squares.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
 
 
@@ -273,7 +277,7 @@ def model(spec: Flux1Spec) -> nn.Module:
 def blocks(module: nn.Module) -> list[nn.Module]:
     """Return the blocks of both kinds."""
     flux = cast("Flux", module)
-    return [*flux.double, *flux.single]
+    return [*flux.double_blocks, *flux.single_blocks]
 
 
 def batch(spec: Flux1Spec, generator: torch.Generator) -> tuple[Tensor, ...]:
@@ -293,9 +297,7 @@ def batch(spec: Flux1Spec, generator: torch.Generator) -> tuple[Tensor, ...]:
 
 def _angles(spec: Flux1Spec) -> Tensor:
     """Return the angle of each pair at each token; RoFormer (2104.09864) eq. 34, in each axis."""
-    rows, columns = torch.meshgrid(
-        torch.arange(spec.side), torch.arange(spec.side), indexing="ij"
-    )
+    rows, columns = torch.meshgrid(torch.arange(spec.side), torch.arange(spec.side), indexing="ij")
     image = torch.stack((torch.zeros_like(rows), rows, columns), dim=-1).flatten(0, 1)
     places = torch.cat((torch.zeros(spec.text, 3), image.float()))
     turned = []

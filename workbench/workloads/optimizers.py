@@ -1,7 +1,9 @@
-"""Optimisers by name, and LAMB, which torch has not."""
+"""Optimisers by name, and LAMB and LARS, which torch has not."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,14 +12,15 @@ from torch.distributed.tensor import DTensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from workbench.workloads.options import Options
 
 _MOMENTUM = 0.9
-_CLASSES = {
+_CLASSES: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
+    "sgd": partial(torch.optim.SGD, momentum=_MOMENTUM),
+    "nesterov": partial(torch.optim.SGD, momentum=_MOMENTUM, nesterov=True),
     "adagrad": torch.optim.Adagrad,
     "adafactor": torch.optim.Adafactor,
 }
@@ -76,6 +79,46 @@ class Lamb(torch.optim.Optimizer):
         parameter.add_(update, alpha=-group["lr"])
 
 
+class Lars(torch.optim.Optimizer):
+    """Layer-wise adaptive rates: SGD with momentum, scaled by |w| / |step| in each tensor.
+
+    You et al., arXiv 1708.03888, algorithm 1; biases and norms neither decay nor scale.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        *,
+        lr: float,
+        weight_decay: float,
+        trust: float = 1e-3,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "trust": trust})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient."""
+        del closure
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, parameter.grad, group)
+
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        state = self.state[parameter]
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        update = gradient
+        if parameter.dim() > 1:
+            update = gradient.add(parameter, alpha=group["weight_decay"])
+            update = update * (group["trust"] * _trust(parameter, update))
+        state["momentum"].mul_(_MOMENTUM).add_(update, alpha=group["lr"])
+        parameter.sub_(state["momentum"])
+
+
+_OWN: dict[str, Callable[..., torch.optim.Optimizer]] = {"lamb": Lamb, "lars": Lars}
+
+
 def _trust(parameter: Tensor, update: Tensor) -> Tensor:
     """Return |w| / |u|, and 1 where either is 0; stays on the device."""
     weight, step = parameter.norm(), update.norm()
@@ -87,12 +130,9 @@ def make(spec: Options, module: nn.Module) -> torch.optim.Optimizer:
     trained = [p for p in module.parameters() if p.requires_grad]
     groups = [{"params": part} for part in kinds(trained)]
     common: dict[str, Any] = {"lr": spec.learning_rate, "weight_decay": spec.weight_decay}
-    if spec.optimizer == "lamb":
-        return Lamb(groups, **common)
-    if spec.optimizer == "sgd":
-        common["momentum"] = _MOMENTUM
-    made: torch.optim.Optimizer = _CLASSES[spec.optimizer](groups, **common, **_FUSION[spec.fusion])
-    return made
+    if spec.optimizer in _OWN:
+        return _OWN[spec.optimizer](groups, **common)
+    return _CLASSES[spec.optimizer](groups, **common, **_FUSION[spec.fusion])
 
 
 def kinds(tensors: Iterable[Tensor]) -> list[list[Tensor]]:

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "bf16-true")
 COMPILE_MODES = ("off", "default", "reduce-overhead", "max-autotune")
 ATTENTION = ("auto", "flash", "efficient", "cudnn", "math")
-OPTIMIZERS = ("adamw", "sgd", "adagrad", "adafactor", "lamb")
+OPTIMIZERS = ("adamw", "sgd", "nesterov", "lars", "adagrad", "adafactor", "lamb")
 FUSIONS = ("auto", "foreach", "fused", "off")
 
 _GRAPHED_MODES = ("reduce-overhead", "max-autotune")
-_FUSIONS_OF = {"adafactor": ("auto", "foreach", "off"), "lamb": ("auto", "off")}
+_FUSIONS_OF = {
+    "adafactor": ("auto", "foreach", "off"),
+    "lamb": ("auto", "off"),
+    "lars": ("auto", "off"),
+}
 _GPU_ONLY: dict[str, tuple[Value, ...]] = {
     "precision": ("tf32",),
     "cuda_graphs": (True,),

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import unknown_name
-from workbench.workloads import fields, gpt, options
+from workbench.workloads import (
+    dlrm_dcnv2,
+    fields,
+    flux1,
+    gpt,
+    options,
+    resnet50,
+    retinanet,
+    rgat,
+    unet3d,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -69,7 +79,18 @@ def _workload(name: str, spec: ModuleType, model: str) -> Workload:
     )
 
 
-_WORKLOADS = {workload.name: workload for workload in (_workload("gpt", gpt, "gpt_model"),)}
+_WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        _workload("gpt", gpt, "gpt_model"),
+        _workload("flux1", flux1, "flux1_model"),
+        _workload("dlrm_dcnv2", dlrm_dcnv2, "dlrm_dcnv2_model"),
+        _workload("retinanet", retinanet, "retinanet_model"),
+        _workload("rgat", rgat, "rgat_model"),
+        _workload("resnet50", resnet50, "resnet50_model"),
+        _workload("unet3d", unet3d, "unet3d_model"),
+    )
+}
 
 
 def names() -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from workbench.workloads.products import Product, convolution, reduced
 
@@ -108,19 +109,16 @@ def _bottleneck(
 ) -> Iterator[Product]:
     """Yield a bottleneck's convolutions; `enters`: its input has a gradient."""
     after = reduced(side, block.stride) ** 2
-    common = {"others": norm, "trains": trains}
-    yield convolution(block.inputs, block.inner, 1, positions=side**2, passes=enters, **common)
-    yield convolution(
+    convolve = partial(convolution, others=norm, trains=trains)
+    yield convolve(block.inputs, block.inner, 1, positions=side**2, passes=enters)
+    yield convolve(
         block.inner,
         block.inner,
         3,
         positions=after,
         groups=block.groups,
         passes=trains,
-        **common,
     )
-    yield convolution(block.inner, block.outputs, 1, positions=after, passes=trains, **common)
+    yield convolve(block.inner, block.outputs, 1, positions=after, passes=trains)
     if block.projects:
-        yield convolution(
-            block.inputs, block.outputs, 1, positions=after, passes=enters, **common
-        )
+        yield convolve(block.inputs, block.outputs, 1, positions=after, passes=enters)

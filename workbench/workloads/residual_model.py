@@ -58,9 +58,7 @@ class Body(nn.Module):
     `last_norm` makes the norm in front of each addition, where it is not like the others.
     """
 
-    def __init__(
-        self, shape: residual.Body, norm: Norm, *, last_norm: Norm | None = None
-    ) -> None:
+    def __init__(self, shape: residual.Body, norm: Norm, *, last_norm: Norm | None = None) -> None:
         super().__init__()
         last_norm = last_norm or norm
         self.stem = nn.Sequential(
@@ -87,4 +85,3 @@ class Body(nn.Module):
 def bottlenecks(module: nn.Module) -> list[nn.Module]:
     """Return all bottlenecks of a network, in order."""
     return [part for part in module.modules() if isinstance(part, Bottleneck)]
-

@@ -21,7 +21,9 @@ class Resnet50Spec(ImageOptions):
     width: int = param(32, "channels of the stem; each stage after the first doubles", minimum=1)
     classes: int = param(16, "classes", minimum=2)
     image: int = param(64, "pixels a side", minimum=32)
-    label_smoothing: float = param(0.1, "share of the label spread over all classes", minimum=0, maximum=1)
+    label_smoothing: float = param(
+        0.1, "share of the label spread over all classes", minimum=0, maximum=1
+    )
 
     def body(self) -> residual.Body:
         """Return the shape of the network in front of the pooling."""
@@ -36,7 +38,7 @@ DISTINCTIVE = (
     "SGD with momentum, or LARS",
 )
 PRESETS = {
-    "tiny": Resnet50Spec(batch=16, optimizer="sgd", learning_rate=0.05, weight_decay=5e-5),
+    "tiny": Resnet50Spec(batch=16, optimizer="sgd", learning_rate=0.03, weight_decay=5e-5),
     "small": Resnet50Spec(
         depth=50,
         width=64,

@@ -14,6 +14,24 @@ from workbench.workloads.resnet50 import Resnet50Spec
 _NOISE = 0.5
 
 
+class LastNorm(nn.BatchNorm2d):
+    """The batch norm in front of an addition: its scale begins at 0 (1706.02677 section 5.1)."""
+
+    def reset_parameters(self) -> None:
+        """Set the scale to 0: the block begins as if it were not there."""
+        super().reset_parameters()
+        nn.init.zeros_(self.weight)
+
+
+class Head(nn.Linear):
+    """A linear layer with small first weights."""
+
+    def reset_parameters(self) -> None:
+        """Draw the weights with a deviation of 0.01 (the same section)."""
+        nn.init.normal_(self.weight, std=0.01)
+        nn.init.zeros_(self.bias)
+
+
 class Classifier(nn.Module):
     """The body, its last stage averaged over the image, and a linear head."""
 
@@ -21,8 +39,8 @@ class Classifier(nn.Module):
         super().__init__()
         shape = spec.body()
         self.label_smoothing = spec.label_smoothing
-        self.body = Body(shape, nn.BatchNorm2d)
-        self.head = nn.Linear(shape.widths[-1], spec.classes)
+        self.body = Body(shape, nn.BatchNorm2d, last_norm=LastNorm)
+        self.head = Head(shape.widths[-1], spec.classes)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         """Return the mean cross entropy of images (batch, 3, side, side), labels (batch)."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from workbench.errors import UsageError
 from workbench.workloads import igbh
 from workbench.workloads.fields import param
-from workbench.workloads.igbh import CITES, KINDS, RELATIONS, Relation
+from workbench.workloads.igbh import KINDS, RELATIONS, Relation
 from workbench.workloads.options import Options
 
 LABELLED = "paper"
@@ -65,21 +66,20 @@ DISTINCTIVE = (
     "three layers, each computing what the next one needs",
 )
 # Adam without decay is AdamW with a decay of 0.
-_RECIPE = {"optimizer": "adamw", "weight_decay": 0.0}
+_spec = partial(RgatSpec, optimizer="adamw", weight_decay=0.0)
 PRESETS = {
-    "tiny": RgatSpec(batch=64, learning_rate=3e-3, **_RECIPE),
-    "small": RgatSpec(
+    "tiny": _spec(batch=64, learning_rate=3e-3),
+    "small": _spec(
         graph="medium",
         fanouts="15,10,5",
         hidden=512,
         features=igbh.FEATURES,
         batch=64,
         learning_rate=1e-3,
-        **_RECIPE,
     ),
     # mlcommons/training graph_neural_network/dist_train_rgnn.py (2024), with examples/igbh/rgnn.py
     # of graphlearn-for-pytorch: three layers, 512 wide, 4 heads, 15-10-5, 512 seeds a rank.
-    "full": RgatSpec(
+    "full": _spec(
         graph="full",
         fanouts="15,10,5",
         hidden=512,
@@ -87,7 +87,6 @@ PRESETS = {
         classes=2983,
         batch=512,
         learning_rate=1e-3,
-        **_RECIPE,
     ),
 }
 PRESET_HELP = {
@@ -96,9 +95,7 @@ PRESET_HELP = {
     "full": "R-GAT of MLPerf Training on a graph of IGBH-Full's size, 512 papers on each GPU",
 }
 SUMMARY = "Relational graph attention on neighbours sampled from a graph like IGBH, Adam"
-SOURCE = (
-    "mlcommons/training graph_neural_network and graphlearn-for-pytorch examples/igbh/rgnn.py (2024)"
-)
+SOURCE = "mlcommons/training graph_neural_network; graphlearn-for-pytorch examples/igbh (2024)"
 
 
 def relations(layers: int) -> list[tuple[Relation, ...]]:
@@ -176,5 +173,3 @@ def mean_taken(degree: float, fanout: int) -> float:
     """
     q = degree / (1 + degree)
     return q * (1 - q**fanout) / (1 - q)
-
-

@@ -23,10 +23,10 @@ class RelationAttention(nn.Module):
 
     def __init__(self, inputs: int, hidden: int, heads: int) -> None:
         super().__init__()
-        self.heads = heads
+        self.shape = (heads, hidden // heads)
         self.project = nn.Linear(inputs, hidden, bias=False)
-        for name in ("of_source", "of_target"):
-            self.register_parameter(name, nn.Parameter(torch.empty(heads, hidden // heads)))
+        self.of_source = nn.Parameter(torch.empty(self.shape))
+        self.of_target = nn.Parameter(torch.empty(self.shape))
         self.bias = nn.Parameter(torch.empty(hidden))
         self.reset_parameters()
 
@@ -58,26 +58,29 @@ class RelationAttention(nn.Module):
         return summed.flatten(1) + self.bias
 
     def _heads(self, x: Tensor) -> Tensor:
-        return cast("Tensor", self.project(x)).unflatten(1, (self.heads, -1))
+        projected: Tensor = self.project(x)
+        return projected.view(len(x), *self.shape)
 
 
 class Layer(nn.Module):
     """All relations; a node sums what it gets from each of them."""
 
-    def __init__(
-        self, used: tuple[Relation, ...], inputs: int, hidden: int, heads: int, dropout: float
-    ) -> None:
+    def __init__(self, spec: RgatSpec, used: tuple[Relation, ...], *, is_first: bool) -> None:
         super().__init__()
+        self.is_first = is_first
+        inputs = spec.features if is_first else spec.hidden
         self.relations = nn.ModuleDict(
-            {_name(r): RelationAttention(inputs, hidden, heads) for r in RELATIONS}
+            {_name(r): RelationAttention(inputs, spec.hidden, spec.heads) for r in RELATIONS}
         )
         # Weights that reach no labelled node: in the reference too, they get no gradient.
         for relation in set(RELATIONS) - set(used):
             self.relations[_name(relation)].requires_grad_(False)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(spec.dropout)
 
     def forward(self, nodes: dict[str, Tensor], edges: dict[Relation, Edges]) -> dict[str, Tensor]:
         """Map each kind's nodes (nodes, inputs) to its targets (targets, hidden)."""
+        if not self.is_first:
+            nodes = {kind: self.dropout(F.leaky_relu(x)) for kind, x in nodes.items()}
         sums: dict[str, Tensor] = {}
         for relation, its_edges in edges.items():
             attention = self.relations[_name(relation)]
@@ -88,10 +91,6 @@ class Layer(nn.Module):
             sums[relation.target] = sums.get(relation.target, 0) + got
         return sums
 
-    def between(self, nodes: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return what the next layer takes."""
-        return {kind: self.dropout(F.leaky_relu(x)) for kind, x in nodes.items()}
-
 
 class Rgat(nn.Module):
     """Layers, a class for each labelled node, and the loss."""
@@ -99,10 +98,8 @@ class Rgat(nn.Module):
     def __init__(self, spec: RgatSpec) -> None:
         super().__init__()
         self.used = relations(len(spec.hops))
-        widths = (spec.features, *[spec.hidden] * (len(self.used) - 1))
         self.layers = nn.ModuleList(
-            Layer(used, inputs, spec.hidden, spec.heads, spec.dropout)
-            for used, inputs in zip(self.used, widths, strict=True)
+            Layer(spec, used, is_first=not number) for number, used in enumerate(self.used)
         )
         self.head = nn.Linear(spec.hidden, spec.classes)
 
@@ -118,8 +115,6 @@ class Rgat(nn.Module):
         for layer, used in zip(self.layers, self.used, strict=True):
             edges = {relation: Edges(next(rest), next(rest)) for relation in used}
             nodes = layer(nodes, edges)
-            if layer is not self.layers[-1]:
-                nodes = layer.between(nodes)
         return F.cross_entropy(self.head(nodes[LABELLED]).float(), labels)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from random import Random
 from typing import NamedTuple
 
 import torch
@@ -20,7 +21,6 @@ from workbench.workloads.rgat import LABELLED, RgatSpec, relations
 _ODD = (0x7FB5D329728EA185, -0x7E25210B43D22BB3, 0x1F123BB5159A55E5)
 _BITS = 40
 _KIND, _SLOT = 36, 42  # bits of a hash's argument above those of a node: what is asked about it
-_STRIDE = 982_451_653  # a prime above every number of papers: steps of it meet none twice
 _NOISE_ROWS = 4096
 
 
@@ -49,9 +49,9 @@ class _Found(NamedTuple):
 
 def sample(spec: RgatSpec, generator: torch.Generator) -> Sample:
     """Draw a batch of papers and, hop by hop, neighbours of what the hop before has found."""
-    papers = igbh.nodes(spec.graph)[LABELLED]
-    start = torch.randint(papers, (1,), generator=generator)
-    seeds = (start + _STRIDE * torch.arange(spec.batch)) % papers
+    papers = range(igbh.nodes(spec.graph)[LABELLED])
+    chance = Random(int(torch.randint(2**62, (), generator=generator)))  # noqa: S311 - no secret
+    seeds = torch.tensor(chance.sample(papers, spec.batch))
     nothing = torch.empty(0, dtype=torch.int64)
     nodes = {kind: seeds if kind == LABELLED else nothing for kind in KINDS}
     frontier = dict(nodes)
@@ -123,13 +123,15 @@ def _interleave(neighbours: Tensor, nodes: Tensor, ends: Tensor) -> Tensor:
 
 def _new(known: Tensor, drawn: Tensor) -> Tensor:
     """Return the drawn nodes that are not known, each once."""
-    drawn = drawn.unique()
+    drawn = torch.unique(drawn)
     return drawn[~torch.isin(drawn, known)]
 
 
 def _edges(found: _Found, depth: int, nodes: Tensor) -> Edges:
     """Join the edges of the first hops, and name their sources by place instead of number."""
-    offsets = torch.cat((torch.zeros(1, dtype=torch.int64), torch.cat(found.counts[:depth]).cumsum(0)))
+    offsets = torch.cat(
+        (torch.zeros(1, dtype=torch.int64), torch.cat(found.counts[:depth]).cumsum(0))
+    )
     in_order, place = nodes.sort()
     return Edges(offsets, place[torch.searchsorted(in_order, torch.cat(found.sources[:depth]))])
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
 from workbench.errors import UsageError
 from workbench.workloads import products
@@ -50,12 +52,12 @@ DISTINCTIVE = (
     "Dice and cross-entropy loss over background, kidney and tumour",
     "SGD with Nesterov momentum",
 )
-_RECIPE = {"optimizer": "nesterov", "learning_rate": 0.8, "weight_decay": 0.0}
+_spec = partial(Unet3dSpec, optimizer="nesterov", learning_rate=0.8, weight_decay=0.0)
 PRESETS = {
-    "tiny": Unet3dSpec(width=8, levels=5, crop=32, batch=2, **_RECIPE),
-    "small": Unet3dSpec(width=16, levels=6, crop=64, batch=2, precision="bf16", **_RECIPE),
+    "tiny": _spec(width=8, levels=5, crop=32, batch=2),
+    "small": _spec(width=16, levels=6, crop=64, batch=2, precision="bf16"),
     # mlcommons/training image_segmentation/pytorch: model/unet3d.py, runtime/arguments.py (2022).
-    "full": Unet3dSpec(width=32, levels=6, crop=128, batch=2, precision="bf16", **_RECIPE),
+    "full": _spec(width=32, levels=6, crop=128, batch=2, precision="bf16"),
 }
 SUMMARY = "3D U-Net on crops of CT volumes (KiTS19), Dice and cross-entropy, SGD"
 SOURCE = "mlcommons/training image_segmentation/pytorch, model/unet3d.py (2022)"
@@ -71,10 +73,10 @@ def layers(spec: Unet3dSpec) -> Iterator[Product]:
     widths = spec.widths
     side = spec.crop
     yield from _pair(1, widths[0], side, passes=False)
-    for inputs, outputs in zip(widths, widths[1:], strict=False):
+    for inputs, outputs in pairwise(widths):
         side //= 2
         yield from _pair(inputs, outputs, side)
-    for inputs, outputs in zip(widths[:0:-1], widths[-2::-1], strict=True):
+    for inputs, outputs in pairwise(reversed(widths)):
         yield convolution(inputs, outputs, 2, positions=side**3, dims=3, others=1)
         side *= 2
         yield from _pair(2 * outputs, outputs, side)
@@ -82,9 +84,9 @@ def layers(spec: Unet3dSpec) -> Iterator[Product]:
 
 
 def _pair(inputs: int, outputs: int, side: int, *, passes: bool = True) -> Iterator[Product]:
-    common = {"positions": side**3, "dims": 3, "others": 2}
-    yield convolution(inputs, outputs, 3, passes=passes, **common)
-    yield convolution(outputs, outputs, 3, **common)
+    convolve = partial(convolution, positions=side**3, dims=3, others=2)
+    yield convolve(inputs, outputs, 3, passes=passes)
+    yield convolve(outputs, outputs, 3)
 
 
 def parameters(spec: Unet3dSpec) -> int:

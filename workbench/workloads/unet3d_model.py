@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import cast
 
 import torch
@@ -51,10 +52,8 @@ class Unet3d(nn.Module):
         super().__init__()
         widths = spec.widths
         self.enter = Down(1, widths[0], stride=1)
-        self.down = nn.ModuleList(
-            Down(*pair) for pair in zip(widths[:-1], widths[1:], strict=True)
-        )
-        self.up = nn.ModuleList(Up(*pair) for pair in zip(widths[:0:-1], widths[-2::-1], strict=True))
+        self.down = nn.ModuleList(Down(*pair) for pair in pairwise(widths))
+        self.up = nn.ModuleList(Up(*pair) for pair in pairwise(reversed(widths)))
         self.head = nn.Conv3d(widths[0], CLASSES, 1)
 
     def forward(self, volumes: Tensor, labels: Tensor) -> Tensor:
@@ -115,4 +114,6 @@ def _ellipsoid(side: int, centre: Tensor, radii: Tensor) -> Tensor:
     """Return which voxels lie inside; the cube reaches from -1 to 1 in each direction."""
     line = torch.linspace(-1, 1, side)
     squares = [((line - c) / r).square() for c, r in zip(centre, radii, strict=True)]
-    return squares[0][:, None, None] + squares[1][:, None] + squares[2] <= 1
+    deep, down, across = squares
+    inside: Tensor = deep[:, None, None] + down[:, None] + across <= 1
+    return inside
