@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import unknown_name
-from workbench.workloads import fields, gpt, options
+from workbench.workloads import (
+    fields,
+    gpt,
+    gpt3_175b,
+    llama2_70b_lora,
+    llama31_8b,
+    llama31_405b,
+    options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -69,7 +77,16 @@ def _workload(name: str, spec: ModuleType, model: str) -> Workload:
     )
 
 
-_WORKLOADS = {workload.name: workload for workload in (_workload("gpt", gpt, "gpt_model"),)}
+_WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        _workload("gpt", gpt, "gpt_model"),
+        _workload("llama31_8b", llama31_8b, "gpt_model"),
+        _workload("llama31_405b", llama31_405b, "gpt_model"),
+        _workload("gpt3_175b", gpt3_175b, "gpt_model"),
+        _workload("llama2_70b_lora", llama2_70b_lora, "llama2_70b_lora_model"),
+    )
+}
 
 
 def names() -> tuple[str, ...]:
