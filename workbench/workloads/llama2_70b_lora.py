@@ -23,6 +23,9 @@ class LoraSpec(GptSpec):
         0.1, "share of an adapter's inputs that is dropped", minimum=0, maximum=1
     )
 
+    def transformer(self) -> None:
+        """`costs.transformer` counts the gradients of every weight, and these are frozen."""
+
 
 def parameters(spec: LoraSpec) -> int:
     """Return how many parameters the model has, frozen and trained."""

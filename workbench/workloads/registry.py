@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import unknown_name
 from workbench.workloads import (
+    bert_large,
+    deepseekv3_671b,
     fields,
     gpt,
     gpt3_175b,
+    gpt_oss_20b,
     llama2_70b_lora,
     llama31_8b,
     llama31_405b,
@@ -85,6 +88,9 @@ _WORKLOADS = {
         _workload("llama31_405b", llama31_405b, "gpt_model"),
         _workload("gpt3_175b", gpt3_175b, "gpt_model"),
         _workload("llama2_70b_lora", llama2_70b_lora, "llama2_70b_lora_model"),
+        _workload("deepseekv3_671b", deepseekv3_671b, "deepseekv3_671b_model"),
+        _workload("gpt_oss_20b", gpt_oss_20b, "gpt_oss_20b_model"),
+        _workload("bert_large", bert_large, "bert_large_model"),
     )
 }
 
