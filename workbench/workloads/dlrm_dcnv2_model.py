@@ -100,5 +100,6 @@ def batch(spec: DlrmSpec, generator: torch.Generator) -> tuple[Tensor, ...]:
 def _layers(widths: Iterable[tuple[int, int]]) -> nn.Sequential:
     made: list[nn.Module] = []
     for inputs, outputs in widths:
-        made += [nn.Linear(inputs, outputs), nn.ReLU(inplace=True)]
+        # In place it would spoil what selective recomputation keeps.
+        made += [nn.Linear(inputs, outputs), nn.ReLU()]
     return nn.Sequential(*made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -55,7 +56,7 @@ def describe(spec: object) -> tuple[FieldInfo, ...]:
     The defaults are the values that it holds.
     """
     known = {item.name: item for item in dataclasses.fields(cast("Any", spec))}
-    own = (n for cls in type(spec).__mro__ for n in vars(cls).get("__annotations__", ()))
+    own = (name for cls in type(spec).__mro__ for name in inspect.get_annotations(cls))
     ordered = [known[name] for name in dict.fromkeys(own) if name in known]
     return tuple(
         FieldInfo(

@@ -10,7 +10,7 @@ from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
 from workbench.workloads import data
-from workbench.workloads.layers import Embedding, Linear, Rotary, rotate, stretch_llama
+from workbench.workloads.layers import Embedding, Linear, RMSNorm, Rotary, rotate, stretch_llama
 
 if TYPE_CHECKING:
     from torch import Generator
@@ -152,7 +152,7 @@ def tensor_plan(module: Gpt) -> dict[str, Any]:
 
 
 def _norm(spec: GptSpec) -> nn.Module:
-    kind = nn.RMSNorm if spec.norm == "rms" else nn.LayerNorm
+    kind = RMSNorm if spec.norm == "rms" else nn.LayerNorm
     return kind(spec.hidden, eps=spec.norm_eps)
 
 

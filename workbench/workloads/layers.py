@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - the name everyone knows it by
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
@@ -30,6 +31,15 @@ class Embedding(nn.Embedding):
     def reset_parameters(self) -> None:
         """Draw the first values."""
         nn.init.normal_(self.weight, std=_STD)
+
+
+class RMSNorm(nn.RMSNorm):
+    """RMSNorm in the type of its input: torch fuses it only where both types are the same."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (…, width) to the same shape."""
+        assert self.weight is not None
+        return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
 class Rotary(nn.Module):
@@ -93,3 +103,30 @@ def stretch_llama(factor: float, original: int) -> Callable[[Tensor], Tensor]:
         return frequency * (kept + (1 - kept) / factor)
 
     return stretched
+
+
+def stretch_yarn(
+    factor: float, original: int, *, theta: float, width: int
+) -> Callable[[Tensor], Tensor]:
+    """Return how YaRN (2309.00071, 3.2) slows frequencies down, by their place among all.
+
+    Those that turn more than 32 times in `original` are kept, less than once divided by `factor`,
+    and mixed by their index in between.
+    """
+
+    def place(turns: float) -> float:
+        return width / 2 * math.log(original / (turns * 2 * math.pi)) / math.log(theta)
+
+    fast, slow = place(32.0), place(1.0)
+
+    def stretched(frequency: Tensor) -> Tensor:
+        index = torch.arange(len(frequency), device=frequency.device, dtype=frequency.dtype)
+        slowed = ((index - fast) / (slow - fast)).clamp(0, 1)
+        return frequency * (1 - slowed + slowed / factor)
+
+    return stretched
+
+
+def sharpen_yarn(factor: float) -> float:
+    """Return by what YaRN multiplies the tables, and so queries and keys (2309.00071, 3.3)."""
+    return 0.1 * math.log(factor) + 1.0

@@ -7,7 +7,7 @@ refused here, once, by the names of both fields.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UsageError
 from workbench.workloads.fields import check, param
@@ -33,7 +33,7 @@ _GPU_ONLY: dict[str, tuple[Value, ...]] = {
     "precision": ("tf32",),
     "cuda_graphs": (True,),
     "compile": _GRAPHED_MODES,
-    "attention": ("efficient", "cudnn"),
+    "attention": ("efficient", "cudnn", "flex"),
 }
 """Values that mean nothing on a CPU."""
 
@@ -150,3 +150,14 @@ def current(values: Mapping[str, Value]) -> dict[str, Value]:
     if "fused_optimizer" in found:
         found["fusion"] = "fused" if found.pop("fused_optimizer") else "auto"
     return found
+
+
+def check_experts(spec: Any) -> None:
+    """Raise UsageError for options that do not go with a spec's experts."""
+    if spec.top_k > spec.experts:
+        raise UsageError(f"top_k={spec.top_k} is above experts={spec.experts}.")
+    if spec.cuda_graphs and spec.expert_kernel == "loop":
+        raise UsageError(
+            "cuda_graphs=true and expert_kernel=loop exclude each other: the loop reads on the "
+            "host how many tokens each expert got; use expert_kernel=grouped."
+        )

@@ -49,8 +49,7 @@ def place(
     ties = _ties(module)
     fill(module, device, spec)
     if world > 1 and spec.parallel == "tensor":
-        mesh = init_device_mesh(device.type, (world,))
-        parallelize_module(module, mesh, dict(plan))
+        _split(module, plan, device=device, world=world)
     _tie(module, ties)
     if world == 1 or spec.parallel == "tensor":
         return module
@@ -77,6 +76,14 @@ def gradients(module: nn.Module, *, averaged: bool) -> Iterator[None]:
             yield
     else:
         yield
+
+
+def _split(module: nn.Module, plan: Mapping[str, Any], *, device: torch.device, world: int) -> None:
+    """Split submodules by their plan; torch 2.6 forgets there which parameters are frozen."""
+    wanted = {name: tensor.requires_grad for name, tensor in module.named_parameters()}
+    parallelize_module(module, init_device_mesh(device.type, (world,)), dict(plan))
+    for name, tensor in module.named_parameters():
+        tensor.requires_grad_(wanted[name])
 
 
 def _shard(
@@ -116,6 +123,10 @@ def _fill_own(part: nn.Module, device: torch.device, spec: Options) -> None:
         raise TypeError(f"{type(part).__name__} holds tensors and has no reset_parameters().")
     part.to_empty(device=device, recurse=False)
     reset()
+    if getattr(spec, "channels_last", False):
+        # Not before: random numbers come in the order of memory.
+        for parameter in part.parameters(recurse=False):
+            parameter.data = numerics.innermost_channels(parameter.data)
     dtype = numerics.WEIGHTS.get(spec.precision)
     # A module with buffers alone holds tables of positions and the like, which stay exact.
     if dtype is not None and any(True for _ in part.parameters(recurse=False)):

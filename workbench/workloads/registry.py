@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import unknown_name
 from workbench.workloads import (
+    bert_large,
+    deepseekv3_671b,
     dlrm_dcnv2,
     fields,
     flux1,
     gpt,
+    gpt3_175b,
+    gpt_oss_20b,
+    llama2_70b_lora,
+    llama31_405b,
+    llama31_8b,
     options,
     resnet50,
     retinanet,
@@ -89,6 +96,13 @@ _WORKLOADS = {
         _workload("rgat", rgat, "rgat_model"),
         _workload("resnet50", resnet50, "resnet50_model"),
         _workload("unet3d", unet3d, "unet3d_model"),
+        _workload("llama31_8b", llama31_8b, "gpt_model"),
+        _workload("llama31_405b", llama31_405b, "gpt_model"),
+        _workload("gpt3_175b", gpt3_175b, "gpt_model"),
+        _workload("llama2_70b_lora", llama2_70b_lora, "llama2_70b_lora_model"),
+        _workload("deepseekv3_671b", deepseekv3_671b, "deepseekv3_671b_model"),
+        _workload("gpt_oss_20b", gpt_oss_20b, "gpt_oss_20b_model"),
+        _workload("bert_large", bert_large, "bert_large_model"),
     )
 }
 

@@ -92,7 +92,8 @@ class Head(nn.Module):
         self.outputs = outputs
         tower: list[nn.Module] = []
         for _ in range(TOWER):
-            tower += [HeadConv(channels, channels), nn.ReLU(inplace=True)]
+            # In place it would spoil what selective recomputation keeps.
+            tower += [HeadConv(channels, channels), nn.ReLU()]
         self.tower = nn.Sequential(*tower, HeadConv(channels, ANCHORS * outputs, first_bias))
 
     def forward(self, level: Tensor) -> Tensor:

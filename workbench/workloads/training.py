@@ -115,11 +115,7 @@ class Training:
 
     def _model(self, family: Family) -> nn.Module:
         with torch.device("meta"):
-            module = family.model(self.spec)
-        if self._channels_last:
-            for parameter in module.parameters():
-                parameter.data = numerics.innermost_channels(parameter.data)
-        return module
+            return family.model(self.spec)
 
     def _placed(self, tensor: Tensor) -> Tensor:
         weights = numerics.WEIGHTS.get(self.spec.precision)

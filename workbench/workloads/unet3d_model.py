@@ -17,6 +17,7 @@ _BRIGHTNESS = (0.0, 1.0, -1.0)
 
 
 def _convolve(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
+    """Return a convolution and its norm; torch's instance norm puts channels outermost again."""
     return nn.Sequential(
         nn.Conv3d(inputs, outputs, 3, stride, padding=1, bias=False),
         nn.InstanceNorm3d(outputs, affine=True),
