@@ -16,8 +16,8 @@ from workbench.workloads import (
     gpt3_175b,
     gpt_oss_20b,
     llama2_70b_lora,
-    llama31_405b,
     llama31_8b,
+    llama31_405b,
     options,
     resnet50,
     retinanet,
@@ -90,19 +90,19 @@ _WORKLOADS = {
     workload.name: workload
     for workload in (
         _workload("gpt", gpt, "gpt_model"),
-        _workload("flux1", flux1, "flux1_model"),
-        _workload("dlrm_dcnv2", dlrm_dcnv2, "dlrm_dcnv2_model"),
-        _workload("retinanet", retinanet, "retinanet_model"),
-        _workload("rgat", rgat, "rgat_model"),
-        _workload("resnet50", resnet50, "resnet50_model"),
-        _workload("unet3d", unet3d, "unet3d_model"),
         _workload("llama31_8b", llama31_8b, "gpt_model"),
         _workload("llama31_405b", llama31_405b, "gpt_model"),
         _workload("gpt3_175b", gpt3_175b, "gpt_model"),
         _workload("llama2_70b_lora", llama2_70b_lora, "llama2_70b_lora_model"),
         _workload("deepseekv3_671b", deepseekv3_671b, "deepseekv3_671b_model"),
         _workload("gpt_oss_20b", gpt_oss_20b, "gpt_oss_20b_model"),
+        _workload("flux1", flux1, "flux1_model"),
+        _workload("dlrm_dcnv2", dlrm_dcnv2, "dlrm_dcnv2_model"),
+        _workload("retinanet", retinanet, "retinanet_model"),
+        _workload("rgat", rgat, "rgat_model"),
         _workload("bert_large", bert_large, "bert_large_model"),
+        _workload("resnet50", resnet50, "resnet50_model"),
+        _workload("unet3d", unet3d, "unet3d_model"),
     )
 }
 
