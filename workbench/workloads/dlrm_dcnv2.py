@@ -119,6 +119,7 @@ PRESETS = {
     ),
 }
 SUMMARY = "DLRM with DCN v2: 26 embedding tables, low-rank cross network, MLPs, Adagrad"
+INCLUDED = "all 26 tables (26,135,627,264) and the dense layers"
 SOURCE = "mlcommons/training recommendation_v2/torchrec_dlrm, README (2023)"
 PRESET_HELP = {
     "tiny": "all tables, of 1,000 rows at most",

@@ -123,6 +123,7 @@ PRESETS = {
     ),
 }
 SUMMARY = "FLUX.1: DiT of double- and single-stream blocks, flow matching on latents, AdamW"
+INCLUDED = "all blocks and embeddings; text encoders and VAE are inputs"
 SOURCE = "mlcommons/training text_to_image, README (2025); torchtitan flux model (2025)"
 PRESET_HELP = {
     "tiny": "two blocks of each kind, on latents of 128 pixels a side",

@@ -67,6 +67,7 @@ PRESETS = {
     ),
 }
 SUMMARY = "ResNet-50 v1.5 on labelled images, SGD with momentum or LARS"
+INCLUDED = "convolutions, batch norms and head"
 SOURCE = "arXiv 1512.03385 table 1; torchvision ResNet50_Weights, num_params (2026-10)"
 PRESET_HELP = {
     "tiny": "26 layers, half as wide, on images of 64 pixels",

@@ -107,6 +107,7 @@ PRESETS = {
     ),
 }
 SUMMARY = "RetinaNet: ResNeXt-50 and a feature pyramid, focal and box loss on anchors, Adam"
+INCLUDED = "body, pyramid and heads, the frozen weights too; frozen batch norms hold none"
 SOURCE = "mlcommons/training single_stage_detector/ssd, model/retinanet.py (2023)"
 PRESET_HELP = {
     "tiny": "26 layers, a quarter as wide, on images of 128 pixels",

@@ -95,6 +95,7 @@ PRESET_HELP = {
     "full": "R-GAT of MLPerf Training on a graph of IGBH-Full's size, 512 papers on each GPU",
 }
 SUMMARY = "Relational graph attention on neighbours sampled from a graph like IGBH, Adam"
+INCLUDED = "eleven relations in each of three layers, also the 1,845,760 that no gradient reaches"
 SOURCE = "mlcommons/training graph_neural_network; graphlearn-for-pytorch examples/igbh (2024)"
 
 

@@ -60,6 +60,7 @@ PRESETS = {
     "full": _spec(width=32, levels=6, crop=128, batch=2, precision="bf16"),
 }
 SUMMARY = "3D U-Net on crops of CT volumes (KiTS19), Dice and cross-entropy, SGD"
+INCLUDED = "convolutions, instance norms and head"
 SOURCE = "mlcommons/training image_segmentation/pytorch, model/unet3d.py (2022)"
 PRESET_HELP = {
     "tiny": "a quarter as wide, on crops of 32 voxels a side",
