@@ -123,6 +123,10 @@ SOURCE = (
     "config.json of deepseek-ai/DeepSeek-V3-Base (2024-12); sequence and micro-batch as in "
     "mlcommons/training, llm_moe_pretraining (2026)"
 )
+INCLUDED = (
+    "the decoder (671,026,404,352) and one prediction module (11,610,067,968) that shares "
+    "embedding and head; not the 15,104 router biases, which no gradient trains"
+)
 DISTINCTIVE = (
     "multi-head latent attention",
     "first layers dense",

@@ -123,6 +123,7 @@ def _matrices(spec: GptSpec) -> list[tuple[int, int]]:
     ]
 
 
+INCLUDED = "every weight; the output projection is a matrix of its own"
 DISTINCTIVE = ("grouped-query attention", "rotary positions", "SwiGLU", "RMSNorm")
 PRESETS = {
     "tiny": GptSpec(),

@@ -102,6 +102,7 @@ SOURCE = (
     "config.json of openai/gpt-oss-20b (2025-08); sequence, micro-batch and rate as in "
     "mlcommons/training, small_llm_moe_pretraining (2026), which has 128256 tokens and no YaRN"
 )
+INCLUDED = "every weight and bias, with one sink for each query head"
 DISTINCTIVE = (
     "routed experts with biases, weighed by a softmax of the chosen",
     "attention in a window in every other layer",

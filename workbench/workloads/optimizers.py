@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import clip_grad_norm_
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from workbench.workloads.options import Options
 
 _MOMENTUM = 0.9
+_EPSILON = 1e-6
 _CLASSES = {
     "adamw": torch.optim.AdamW,
     "sgd": torch.optim.SGD,
@@ -107,12 +109,15 @@ def kinds(tensors: Iterable[Tensor]) -> list[list[Tensor]]:
 def clip(module: nn.Module, greatest: float) -> None:
     """Scale all gradients so that their common norm is at most `greatest`."""
     owners = kinds(p for p in module.parameters() if p.grad is not None)
-    norms = [
-        _whole(get_total_norm([p.grad for p in part if p.grad is not None])) for part in owners
-    ]
-    total = torch.stack(norms).norm()
+    if len(owners) == 1:
+        clip_grad_norm_(owners[0], greatest)
+        return
+    total = torch.stack([_whole(clip_grad_norm_(part, math.inf)) for part in owners]).norm()
+    share = (greatest / (total + _EPSILON)).clamp(max=1.0)
     for part in owners:
-        clip_grads_with_norm_(part, greatest, total)
+        for parameter in part:
+            assert parameter.grad is not None
+            parameter.grad.mul_(share)
 
 
 def _whole(norm: Tensor) -> Tensor:
