@@ -190,6 +190,6 @@ PRESETS = {
 }
 PRESET_HELP = {
     "tiny": "2.1 million parameters; a step takes a fraction of a second on a laptop's CPU",
-    "small": "2.2 billion parameters, for one GPU of 80 GB",
+    "small": "2.1 billion parameters, for one GPU of 80 GB",
     "full": "671 billion parameters, and 11.6 of the prediction module; hundreds of GPUs",
 }

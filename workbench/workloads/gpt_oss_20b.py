@@ -156,6 +156,6 @@ PRESETS = {
 }
 PRESET_HELP = {
     "tiny": "1.9 million parameters; a step takes a fraction of a second on a laptop's CPU",
-    "small": "1.2 billion parameters, for one GPU of 40 GB",
+    "small": "1.2 billion parameters, for one GPU of 48 GB",
     "full": "20.9 billion parameters; their fp32 state alone needs 335 GB, so several GPUs",
 }

@@ -82,6 +82,6 @@ PRESETS = {
 }
 PRESET_HELP = {
     "tiny": "2.8 million parameters; a step takes a fraction of a second on a laptop's CPU",
-    "small": "1.5 billion parameters, for one GPU of 40 GB",
+    "small": "1.5 billion parameters, for one GPU of 48 GB",
     "full": "8.0 billion parameters; their fp32 state alone needs 128 GB, so several GPUs",
 }
