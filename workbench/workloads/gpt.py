@@ -66,7 +66,7 @@ class GptSpec(TransformerOptions):
         """A sample is one sequence."""
         return self.seq
 
-    def transformer(self) -> dict[str, int | bool]:
+    def transformer(self) -> dict[str, int | bool] | None:
         """Return the shape by the field names of `costs.transformer.TransformerConfig`."""
         return {
             "layers": self.layers,
