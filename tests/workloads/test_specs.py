@@ -73,6 +73,7 @@ def test_values_of_a_wrong_type_are_refused():
         ({"hidden": 12}, "hidden=12", "heads=4"),
         ({"positions": "learned", "rope_factor": 8.0}, "positions=learned", "rope_factor=8"),
         ({"cuda_graphs": True, "compile": "reduce-overhead"}, "cuda_graphs=true", "compile="),
+        ({"accumulate": 2, "compile": "max-autotune"}, "accumulate=2", "compile=max-autotune"),
         ({"optimizer": "lamb", "fusion": "fused"}, "optimizer=lamb", "fusion=fused"),
     ],
 )

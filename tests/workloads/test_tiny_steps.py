@@ -1,35 +1,57 @@
 """Tiny presets of the families beside the language models: counts, learning, options, ranks."""
 
-import json
 import math
 import statistics
-import subprocess
-import sys
 from importlib import import_module
 
-import polars as pl
 import pytest
 import torch
+from families import losses, recorded_flops, training
+from rankrun import losses_of_ranks
 
-import workbench as wb
-from workbench.costs import models
 from workbench.workloads import get
-from workbench.workloads.training import Training
 
-CPU = torch.device("cpu")
 IMAGES = ("resnet50", "retinanet", "unet3d")
 FAMILIES = ("flux1", "dlrm_dcnv2", "rgat", *IMAGES)
-SHARDED = ("flux1", *IMAGES)
-MILLION = 10**6
-
-
-def training(name, **overrides):
-    return Training(get(name), get(name).resolve("tiny", overrides), device=CPU)
-
-
-def losses(name, steps, **overrides):
-    made = training(name, **overrides)
-    return [made.step().item() for _ in range(steps)]
+KEPT = {
+    "flux1": (
+        lambda s: s.double_blocks >= 2,
+        lambda s: s.single_blocks >= 2,
+        lambda s: min(s.axes) >= 2,
+        lambda s: s.side**2 > 1 < s.text,
+    ),
+    "dlrm_dcnv2": (
+        lambda s: len(s.rows) == 26,
+        lambda s: s.dense_hidden > s.embedding,
+        lambda s: s.cross_layers == 3 and s.cross_rank < s.crossed,
+        lambda s: s.optimizer == "adagrad",
+    ),
+    "rgat": (
+        lambda s: s.heads == 4,
+        lambda s: min(s.hops) > 1,
+        lambda s: s.classes > 2,
+        lambda s: len(s.hops) == 3,
+    ),
+    "retinanet": (
+        lambda s: s.groups > 1,
+        lambda s: len(s.sizes()) == 5,
+        lambda s: s.pyramid > 1,
+        lambda s: s.boxes > 1,
+    ),
+    "resnet50": (
+        lambda s: len(s.body().blocks) == 4,
+        lambda s: min(s.body().blocks) >= 2,
+        lambda s: s.label_smoothing == 0.1,
+        lambda s: s.optimizer in ("sgd", "lars"),
+    ),
+    "unet3d": (
+        lambda s: s.crop >> (s.levels - 1) >= 2,
+        lambda s: s.levels >= 5,
+        lambda s: s.widths[1] == 2 * s.widths[0],
+        lambda s: s.optimizer == "nesterov",
+    ),
+}
+"""What holds of `tiny` and of `full`, in the order of the family's distinctive parts."""
 
 
 @pytest.mark.parametrize("preset", ["tiny", "small", "full"])
@@ -42,28 +64,29 @@ def test_the_model_has_the_parameters_that_were_counted(name, preset):
     assert sum(p.numel() for p in module.parameters()) == workload.parameters(spec)
 
 
+@pytest.mark.parametrize("preset", ["tiny", "full"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_tiny_keeps_a_million_parameters(name):
-    assert get(name).parameters(get(name).preset("tiny")) >= MILLION
+def test_tiny_keeps_what_makes_the_family(name, preset):
+    spec, parts = get(name).preset(preset), get(name).distinctive
+    wrong = [part for part, holds in zip(parts, KEPT[name], strict=True) if not holds(spec)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_tiny_has_a_million_parameters(name):
+    assert get(name).parameters(get(name).preset("tiny")) >= 10**6
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name != "rgat"])
-def test_a_step_has_the_flops_that_were_counted(name, tmp_path):
+def test_stated_flops_are_those_of_the_recorded_operators(name, tmp_path):
     # Those of `rgat` are an expectation: test_rgat compares their mean.
     made = training(name)
-    with torch.profiler.profile(record_shapes=True) as profiler:
-        made.step()
-    path = tmp_path / "trace.json"
-    profiler.export_chrome_trace(str(path))
-    costs = models.operators(wb.open(path, cache=False), convention="model")
-    products = costs.filter(pl.col("unit") == "matrix")["flops"]
-    assert products.null_count() == 0
-    assert products.sum() == get(name).flops(made.spec)
+    assert recorded_flops(made, tmp_path) == made.facts()["flops_per_step_and_rank"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_loss_falls_within_twenty_steps(name):
+def test_the_loss_falls_over_twenty_steps(name):
     found = losses(name, 20)
     assert all(math.isfinite(loss) for loss in found)
     assert statistics.mean(found[-5:]) < 0.97 * statistics.mean(found[:5])
@@ -80,62 +103,32 @@ def test_channels_innermost_change_no_number(name):
     assert losses(name, 2, channels_last=True) == pytest.approx(losses(name, 2), rel=1e-4)
 
 
+@pytest.mark.parametrize("precision", ["bf16", "bf16-true"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_short_types_stay_close(name):
-    expected = losses(name, 2)
-    for precision in ("bf16", "bf16-true"):
-        assert losses(name, 2, precision=precision) == pytest.approx(expected, rel=0.02)
-
-
-RANK = """
-import json, sys
-import torch
-import torch.distributed as distributed
-from workbench.workloads import get
-from workbench.workloads.training import Training
-
-rank, meeting, jobs = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
-torch.set_num_threads(1)
-distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
-for name, overrides in jobs:
-    spec = get(name).resolve("tiny", overrides)
-    training = Training(get(name), spec, device=torch.device("cpu"), rank=rank, world=2)
-    losses = [training.step().item() for _ in range(2)]
-    whole = (p.full_tensor() if hasattr(p, "full_tensor") else p for p in training.module.parameters())
-    weights = torch.stack([p.detach().double().sum() for p in whole]).tolist()
-    print(json.dumps({"name": name, "losses": losses, "weights": weights}))
-distributed.destroy_process_group()
-"""
-
-
-def on_two_ranks(jobs, folder):
-    meeting = (folder / "meeting").as_uri()
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, str(rank), meeting, json.dumps(jobs)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    printed = [rank.communicate(timeout=300)[0] for rank in ranks]
-    return [[json.loads(line) for line in text.splitlines() if line[:1] == "{"] for text in printed]
+def test_short_types_stay_close(name, precision):
+    assert losses(name, 2, precision=precision) == pytest.approx(losses(name, 2), rel=0.02)
 
 
 @pytest.mark.slow
-def test_two_ranks_learn_from_different_data_and_keep_equal_weights(tmp_path):
-    jobs = [(name, {}) for name in FAMILIES] + [("dlrm_dcnv2", {"sparse_gradients": True})]
-    first, second = on_two_ranks(jobs, tmp_path)
-    assert [found["name"] for found in first] == [name for name, _ in jobs]
-    for one, other in zip(first, second, strict=True):
-        assert one["weights"] == other["weights"], one["name"]
-        assert one["losses"] != other["losses"], one["name"]
+@pytest.mark.parametrize("name", ["rgat", "dlrm_dcnv2"])
+def test_replicas_learn_from_data_of_their_own(name, tmp_path):
+    one, other = losses_of_ranks(name, tmp_path / "meet")
+    assert one[0] != other[0]
 
 
 @pytest.mark.slow
-def test_sharding_trains_as_replicas_do(tmp_path):
-    replicas = on_two_ranks([(name, {}) for name in SHARDED], tmp_path)
-    (tmp_path / "sharded").mkdir()
-    sharded = on_two_ranks([(name, {"parallel": "fsdp"}) for name in SHARDED], tmp_path / "sharded")
-    for one, other in zip(replicas[0], sharded[0], strict=True):
-        assert one["losses"] == pytest.approx(other["losses"], rel=1e-4), one["name"]
+def test_sparse_gradients_are_averaged_as_dense_ones_are(tmp_path):
+    dense = losses_of_ranks("dlrm_dcnv2", tmp_path / "dense")
+    sparse = losses_of_ranks("dlrm_dcnv2", tmp_path / "sparse", sparse_gradients="true")
+    for one, other in zip(dense, sparse, strict=True):
+        assert one == pytest.approx(other, rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["flux1", *IMAGES])
+def test_sharded_replicas_learn_what_replicas_learn(name, tmp_path):
+    replicas = losses_of_ranks(name, tmp_path / "ddp", parallel="ddp")
+    sharded = losses_of_ranks(name, tmp_path / "fsdp", parallel="fsdp")
+    assert replicas[0] != replicas[1]
+    for one, other in zip(replicas, sharded, strict=True):
+        assert one == pytest.approx(other, rel=1e-4)

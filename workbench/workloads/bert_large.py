@@ -97,6 +97,7 @@ SOURCE = (
     "bert_config.json of BERT-large uncased (google-research/bert, 2018-10); length, masked tokens "
     "and optimiser as in mlcommons/training, language_model (2020)"
 )
+INCLUDED = "encoder, pooler and both heads with biases; the embedding decodes masked tokens too"
 DISTINCTIVE = (
     "attention in both directions over texts of unequal length",
     "LayerNorm after each sublayer",

@@ -123,6 +123,10 @@ SOURCE = (
     "config.json of deepseek-ai/DeepSeek-V3-Base (2024-12); sequence and micro-batch as in "
     "mlcommons/training, llm_moe_pretraining (2026)"
 )
+INCLUDED = (
+    "the decoder (671,026,404,352) and one prediction module (11,610,067,968) that shares "
+    "embedding and head; not the 15,104 router biases, which no gradient trains"
+)
 DISTINCTIVE = (
     "multi-head latent attention",
     "first layers dense",
@@ -186,6 +190,6 @@ PRESETS = {
 }
 PRESET_HELP = {
     "tiny": "2.1 million parameters; a step takes a fraction of a second on a laptop's CPU",
-    "small": "2.2 billion parameters, for one GPU of 80 GB",
+    "small": "2.1 billion parameters, for one GPU of 80 GB",
     "full": "671 billion parameters, and 11.6 of the prediction module; hundreds of GPUs",
 }

@@ -39,11 +39,10 @@ class LatentAttention(nn.Module):
     def forward(self, x: Tensor, turn: Turn) -> Tensor:
         """Map (batch, seq, hidden) to the same shape."""
         query = self._heads(self.query_up(self.query_norm(self.query_down(x))))
-        q_nope, q_rope = query.split((self.nope, self.rope), dim=-1)
-        latent, k_rope = self.down(x).split((self.rank, self.rope), dim=-1)
-        k_nope, value = self._heads(self.up(self.norm(latent))).split(
-            (self.nope, self.value), dim=-1
-        )
+        q_nope, q_rope = torch.split(query, [self.nope, self.rope], dim=-1)
+        latent, k_rope = torch.split(self.down(x), [self.rank, self.rope], dim=-1)
+        key_value = self._heads(self.up(self.norm(latent)))
+        k_nope, value = torch.split(key_value, [self.nope, self.value], dim=-1)
         shared = rotate(k_rope.unsqueeze(1), *turn).expand(-1, self.heads, -1, -1)
         q = torch.cat((q_nope, rotate(q_rope, *turn)), dim=-1)
         k = torch.cat((k_nope, shared), dim=-1)
@@ -51,7 +50,7 @@ class LatentAttention(nn.Module):
         return cast("Tensor", self.out(mixed.transpose(1, 2).flatten(-2)))
 
     def _heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return torch.unflatten(x, -1, (self.heads, -1)).transpose(1, 2)
 
 
 class FeedForward(nn.Module):
@@ -110,7 +109,7 @@ class Router(nn.Module):
         return chosen, weights, self._imbalance(scores, chosen)
 
     def _choose(self, biased: Tensor) -> Tensor:
-        grouped = biased.unflatten(-1, (self.groups, -1))
+        grouped = torch.unflatten(biased, -1, (self.groups, -1))
         best = grouped.topk(2, dim=-1).values.sum(-1).topk(self.top_groups, dim=-1).indices
         closed = torch.ones_like(grouped[..., 0], dtype=torch.bool).scatter(-1, best, value=False)
         opened = grouped.masked_fill(closed.unsqueeze(-1), float("-inf")).flatten(-2)
@@ -218,7 +217,9 @@ class DeepSeek(nn.Module):
         for depth, predictor in enumerate(self.predictors, start=1):
             token = self.embedding(self._from(tokens, depth))
             x, balance = predictor(x, token, turn, balance)
-            further = self._loss(predictor.norm(x), self._from(tokens, depth + 1))
+            further = self._loss(
+                cast("Predictor", predictor).norm(x), self._from(tokens, depth + 1)
+            )
             loss = loss + self.predicted_weight / len(self.predictors) * further
         return loss + balance
 

@@ -77,7 +77,8 @@ class Graph:
             for _ in range(_WARM_UP):
                 run(self.inputs)
         torch.cuda.current_stream().wait_stream(side)
-        with torch.cuda.graph(self.graph):
+        # The loader's thread pins memory meanwhile, which may not void the capture.
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.loss = run(self.inputs)
 
     def __call__(self, batch: Batch) -> Tensor:

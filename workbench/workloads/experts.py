@@ -5,7 +5,7 @@ Nothing is dropped and nothing padded, so how many tokens an expert gets is know
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name everyone knows it by
@@ -77,9 +77,9 @@ class Experts(nn.Module):
         if self.kernel == "grouped":
             dtype = _dtype(x)
             ends = counts.cumsum(0, dtype=torch.int32)
-            return cast("Tensor", F.grouped_mm(x.to(dtype), matrices.to(dtype), offs=ends))
+            return F.grouped_mm(x.to(dtype), matrices.to(dtype), offs=ends)
         # Unbound at once: the gradient of each matrix[i] would be as large as all of them.
-        pieces = zip(x.split(counts.tolist()), matrices.unbind(), strict=True)
+        pieces = zip(torch.split(x, counts.tolist()), matrices.unbind(), strict=True)
         return torch.cat([piece @ matrix for piece, matrix in pieces if len(piece)])
 
 

@@ -85,7 +85,7 @@ DISTINCTIVE = (
     "double-stream blocks: text and image with weights of their own, attention over both",
     "single-stream blocks: attention and MLP side by side in two products",
     "modulation by time and pooled text, RMS norm of queries and keys, rotary positions in 2D",
-    "flow matching on latents; text encodings and latents are inputs",
+    "flow matching on latents, text encodings and latents as inputs",
 )
 _spec = partial(Flux1Spec, optimizer="adamw", weight_decay=0.1)
 PRESETS = {

@@ -66,7 +66,7 @@ class GptSpec(TransformerOptions):
         """A sample is one sequence."""
         return self.seq
 
-    def transformer(self) -> dict[str, int | bool]:
+    def transformer(self) -> dict[str, int | bool] | None:
         """Return the shape by the field names of `costs.transformer.TransformerConfig`."""
         return {
             "layers": self.layers,
@@ -123,6 +123,7 @@ def _matrices(spec: GptSpec) -> list[tuple[int, int]]:
     ]
 
 
+INCLUDED = "every weight; the output projection is a matrix of its own"
 DISTINCTIVE = ("grouped-query attention", "rotary positions", "SwiGLU", "RMSNorm")
 PRESETS = {
     "tiny": GptSpec(),

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from workbench.workloads.gpt import GptSpec, flops, parameters
 
-__all__ = ["DISTINCTIVE", "PRESETS", "PRESET_HELP", "SOURCE", "SUMMARY", "flops", "parameters"]
+__all__ = [
+    "DISTINCTIVE",
+    "INCLUDED",
+    "PRESETS",
+    "PRESET_HELP",
+    "SOURCE",
+    "SUMMARY",
+    "flops",
+    "parameters",
+]
 
 SUMMARY = "GPT-3 175B pretraining (MLPerf): learned positions, LayerNorm, GELU, biases, tied head"
 SOURCE = (
     "Brown et al., arXiv 2005.14165, table 2.1; run_gpt3.sh of mlcommons/training, "
     "large_language_model (2023): 50257 tokens padded to 51200 for 8 ranks, no dropout"
+)
+INCLUDED = (
+    "weights, biases, 2048 positions, 51200 padded tokens; the embedding is the output "
+    "projection too"
 )
 DISTINCTIVE = (
     "learned positions",

@@ -102,6 +102,7 @@ SOURCE = (
     "config.json of openai/gpt-oss-20b (2025-08); sequence, micro-batch and rate as in "
     "mlcommons/training, small_llm_moe_pretraining (2026), which has 128256 tokens and no YaRN"
 )
+INCLUDED = "every weight and bias, with one sink for each query head"
 DISTINCTIVE = (
     "routed experts with biases, weighed by a softmax of the chosen",
     "attention in a window in every other layer",
@@ -155,6 +156,6 @@ PRESETS = {
 }
 PRESET_HELP = {
     "tiny": "1.9 million parameters; a step takes a fraction of a second on a laptop's CPU",
-    "small": "1.2 billion parameters, for one GPU of 40 GB",
+    "small": "1.2 billion parameters, for one GPU of 48 GB",
     "full": "20.9 billion parameters; their fp32 state alone needs 335 GB, so several GPUs",
 }

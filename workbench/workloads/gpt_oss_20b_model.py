@@ -49,8 +49,8 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, turn: Turn) -> Tensor:
         """Map (batch, seq, hidden) to the same shape."""
-        parts = self.qkv(x).split(self.widths, dim=-1)
-        q, k, v = (p.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for p in parts)
+        parts = torch.split(self.qkv(x), self.widths, dim=-1)
+        q, k, v = (torch.unflatten(p, -1, (-1, self.head_dim)).transpose(1, 2) for p in parts)
         q, k = rotate(q, *turn), rotate(k, *turn)
         attend = attend_flex if self.is_flex else attend_written
         mixed = attend(q, k, v, self.sinks, self.window)
@@ -127,7 +127,7 @@ class GptOss(nn.Module):
 def attend_written(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor, window: int | None) -> Tensor:
     """Attend with every score written out; q (batch, heads, seq, width), k and v fewer heads."""
     kv_heads, seq = k.shape[1:3]
-    grouped = q.unflatten(1, (kv_heads, -1))
+    grouped = torch.unflatten(q, 1, (kv_heads, -1))
     scores = grouped @ k.unsqueeze(2).transpose(-1, -2) / q.shape[-1] ** 0.5
     distance = torch.arange(seq, device=q.device).unsqueeze(-1) - torch.arange(seq, device=q.device)
     hidden = distance < 0 if window is None else (distance < 0) | (distance >= window)

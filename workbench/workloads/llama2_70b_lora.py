@@ -68,6 +68,7 @@ SOURCE = (
     "config.json of meta-llama/Llama-2-70b-hf (2023-07); adapters, dropout, rate and clipping as "
     "in mlcommons/training, llama2_70b_lora (2024-02)"
 )
+INCLUDED = "the frozen base (68,976,648,192) and the adapters (44,564,480 trained)"
 DISTINCTIVE = (
     "frozen base",
     "adapters on the fused query-key-value matrix and on the output",

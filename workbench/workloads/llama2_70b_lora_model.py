@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
 import torch.nn.functional as F  # noqa: N812 - the name everyone knows it by
 from torch import Tensor, nn
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
-from workbench.workloads.gpt_model import Block, Gpt, batch, blocks
+from workbench.workloads.gpt_model import Gpt, batch, blocks
 from workbench.workloads.gpt_model import tensor_plan as decoder_plan
 from workbench.workloads.layers import Linear, rotate
 
@@ -58,8 +59,8 @@ class AdaptedAttention(nn.Module):
 
     def forward(self, x: Tensor, turn: tuple[Tensor, Tensor] | None) -> Tensor:
         """Map (batch, seq, hidden) to the same shape."""
-        grouped = self.qkv(x).unflatten(-1, (-1, self.queries + 2, self.head_dim))
-        parts = grouped.split((self.queries, 1, 1), dim=-2)
+        grouped = torch.unflatten(self.qkv(x), -1, (-1, self.queries + 2, self.head_dim))
+        parts = torch.split(grouped, [self.queries, 1, 1], dim=-2)
         q, k, v = (part.flatten(2, 3).transpose(1, 2) for part in parts)
         if turn is not None:
             q, k = rotate(q, *turn), rotate(k, *turn)
@@ -72,7 +73,7 @@ def model(spec: LoraSpec) -> Gpt:
     """Return the decoder, where only adapters have gradients."""
     made = Gpt(spec)
     for block in made.blocks:
-        cast("Block", block).attention = AdaptedAttention(spec)
+        block.add_module("attention", AdaptedAttention(spec))
     made.requires_grad_(requires_grad=False)
     for part in made.modules():
         if isinstance(part, Adapted):

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from workbench.workloads.gpt import GptSpec, flops, parameters
 
-__all__ = ["DISTINCTIVE", "PRESETS", "PRESET_HELP", "SOURCE", "SUMMARY", "flops", "parameters"]
+__all__ = [
+    "DISTINCTIVE",
+    "INCLUDED",
+    "PRESETS",
+    "PRESET_HELP",
+    "SOURCE",
+    "SUMMARY",
+    "flops",
+    "parameters",
+]
 
 SUMMARY = "Llama 3.1 405B pretraining (MLPerf): 16 query heads share a key, stretched RoPE, SwiGLU"
 SOURCE = (
     "config.json of meta-llama/Llama-3.1-405B (2024-07); sequence, rate and clipping as in "
     "mlcommons/training, large_language_model_pretraining (2025-02)"
 )
+INCLUDED = "every weight; input embedding and output projection are two matrices"
 DISTINCTIVE = (
     "sixteen query heads a key head",
     "rotary positions, low frequencies slowed down",

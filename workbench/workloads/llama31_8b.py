@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from workbench.workloads.gpt import GptSpec, flops, parameters
 
-__all__ = ["DISTINCTIVE", "PRESETS", "PRESET_HELP", "SOURCE", "SUMMARY", "flops", "parameters"]
+__all__ = [
+    "DISTINCTIVE",
+    "INCLUDED",
+    "PRESETS",
+    "PRESET_HELP",
+    "SOURCE",
+    "SUMMARY",
+    "flops",
+    "parameters",
+]
 
 SUMMARY = "Llama 3.1 8B pretraining (MLPerf): 4 query heads share a key, stretched RoPE, SwiGLU"
 SOURCE = (
     "config.json of meta-llama/Llama-3.1-8B (2024-07); sequence, rate and clipping as in "
     "mlcommons/training, small_llm_pretraining (2025-07)"
 )
+INCLUDED = "every weight; input embedding and output projection are two matrices"
 DISTINCTIVE = (
     "grouped-query attention",
     "rotary positions, low frequencies slowed down",
@@ -72,6 +82,6 @@ PRESETS = {
 }
 PRESET_HELP = {
     "tiny": "2.8 million parameters; a step takes a fraction of a second on a laptop's CPU",
-    "small": "1.5 billion parameters, for one GPU of 40 GB",
+    "small": "1.5 billion parameters, for one GPU of 48 GB",
     "full": "8.0 billion parameters; their fp32 state alone needs 128 GB, so several GPUs",
 }

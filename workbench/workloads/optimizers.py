@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import clip_grad_norm_
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from workbench.workloads.options import Options
 
 _MOMENTUM = 0.9
+_EPSILON = 1e-6
 _CLASSES: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
     "sgd": partial(torch.optim.SGD, momentum=_MOMENTUM),
@@ -32,7 +34,23 @@ _FUSION = {
 }
 
 
-class Lamb(torch.optim.Optimizer):
+class _Layerwise(torch.optim.Optimizer):
+    """An optimiser that updates tensor by tensor, each at a rate of its own."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient."""
+        del closure
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, parameter.grad, group)
+
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+class Lamb(_Layerwise):
     """Layer-wise adaptive moments: Adam's step, scaled by |w| / |step| in each tensor.
 
     You et al., arXiv 1904.00962, algorithm 2, with bias correction; biases and norms (fewer than
@@ -50,15 +68,6 @@ class Lamb(torch.optim.Optimizer):
     ) -> None:
         defaults = {"lr": lr, "weight_decay": weight_decay, "betas": betas, "eps": eps}
         super().__init__(params, defaults)
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Update every parameter that has a gradient."""
-        del closure
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, parameter.grad, group)
 
     def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         state = self.state[parameter]
@@ -79,7 +88,7 @@ class Lamb(torch.optim.Optimizer):
         parameter.add_(update, alpha=-group["lr"])
 
 
-class Lars(torch.optim.Optimizer):
+class Lars(_Layerwise):
     """Layer-wise adaptive rates: SGD with momentum, scaled by |w| / |step| in each tensor.
 
     You et al., arXiv 1708.03888, algorithm 1; biases and norms neither decay nor scale.
@@ -94,15 +103,6 @@ class Lars(torch.optim.Optimizer):
         trust: float = 1e-3,
     ) -> None:
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "trust": trust})
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Update every parameter that has a gradient."""
-        del closure
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, parameter.grad, group)
 
     def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         state = self.state[parameter]
@@ -147,12 +147,15 @@ def kinds(tensors: Iterable[Tensor]) -> list[list[Tensor]]:
 def clip(module: nn.Module, greatest: float) -> None:
     """Scale all gradients so that their common norm is at most `greatest`."""
     owners = kinds(p for p in module.parameters() if p.grad is not None)
-    norms = [
-        _whole(get_total_norm([p.grad for p in part if p.grad is not None])) for part in owners
-    ]
-    total = torch.stack(norms).norm()
+    if len(owners) == 1:
+        clip_grad_norm_(owners[0], greatest)
+        return
+    total = torch.stack([_whole(clip_grad_norm_(part, math.inf)) for part in owners]).norm()
+    share = (greatest / (total + _EPSILON)).clamp(max=1.0)
     for part in owners:
-        clip_grads_with_norm_(part, greatest, total)
+        for parameter in part:
+            assert parameter.grad is not None
+            parameter.grad.mul_(share)
 
 
 def _whole(norm: Tensor) -> Tensor:

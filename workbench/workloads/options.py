@@ -22,8 +22,9 @@ COMPILE_MODES = ("off", "default", "reduce-overhead", "max-autotune")
 ATTENTION = ("auto", "flash", "efficient", "cudnn", "math")
 OPTIMIZERS = ("adamw", "sgd", "nesterov", "lars", "adagrad", "adafactor", "lamb")
 FUSIONS = ("auto", "foreach", "fused", "off")
+GRAPHED_MODES = ("reduce-overhead", "max-autotune")
+"""Modes of compilation that replay CUDA graphs, whose results live until the next replay."""
 
-_GRAPHED_MODES = ("reduce-overhead", "max-autotune")
 _FUSIONS_OF = {
     "adafactor": ("auto", "foreach", "off"),
     "lamb": ("auto", "off"),
@@ -32,7 +33,7 @@ _FUSIONS_OF = {
 _GPU_ONLY: dict[str, tuple[Value, ...]] = {
     "precision": ("tf32",),
     "cuda_graphs": (True,),
-    "compile": _GRAPHED_MODES,
+    "compile": GRAPHED_MODES,
     "attention": ("efficient", "cudnn", "flex"),
 }
 """Values that mean nothing on a CPU."""
@@ -71,10 +72,16 @@ class Options:
     def __post_init__(self) -> None:
         """Check each field, then the fields that depend on each other."""
         check(self)
-        if self.cuda_graphs and self.compile in _GRAPHED_MODES:
+        if self.cuda_graphs and self.compile in GRAPHED_MODES:
             raise UsageError(
                 f"cuda_graphs=true and compile={self.compile} exclude each other: that mode makes "
                 "CUDA graphs of its own; keep one of them, or compile=default."
+            )
+        if self.accumulate > 1 and self.compile in GRAPHED_MODES:
+            raise UsageError(
+                f"accumulate={self.accumulate} and compile={self.compile} exclude each other: the "
+                "graphs of the next micro-batch would write over the gradients; use "
+                "compile=default."
             )
         allowed = _FUSIONS_OF.get(self.optimizer, FUSIONS)
         if self.fusion not in allowed:

@@ -18,6 +18,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor.parallel import parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
+from workbench.errors import UsageError
 from workbench.workloads import numerics
 
 if TYPE_CHECKING:
@@ -90,6 +91,11 @@ def _shard(
     module: nn.Module, spec: Options, *, blocks: list[nn.Module], device: torch.device, world: int
 ) -> nn.Module:
     """Fill and shard block by block, then what is left (FSDP2)."""
+    if device.type == "cpu" and not hasattr(torch.cpu.Stream, "record_event"):
+        raise UsageError(
+            "parallel=fsdp and device=cpu exclude each other in this torch, "
+            f"{torch.__version__}; use a newer one, a GPU, or parallel=ddp."
+        )
     dtype = numerics.AUTOCAST.get(spec.precision)
     shard = partial(
         fully_shard,

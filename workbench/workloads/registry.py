@@ -49,6 +49,8 @@ class Workload:
     """Matrix FLOPs of one training step on a rank, by the convention of `counting`."""
     distinctive: tuple[str, ...] = ()
     """What makes the family; `tiny` keeps all of it."""
+    included: str = ""
+    """What `parameters` counts, and what it leaves out."""
     source: str = ""
     """Where the shape of `full` is published, with a date."""
 
@@ -82,6 +84,7 @@ def _workload(name: str, spec: ModuleType, model: str) -> Workload:
         parameters=spec.parameters,
         flops=spec.flops,
         distinctive=spec.DISTINCTIVE,
+        included=spec.INCLUDED,
         source=spec.SOURCE,
     )
 

@@ -66,7 +66,7 @@ class RetinanetSpec(ImageOptions):
 
 
 DISTINCTIVE = (
-    "ResNeXt bottlenecks: 3 x 3 convolutions in groups; batch norm, stem and first stage frozen",
+    "ResNeXt bottlenecks, 3 x 3 convolutions in groups, norms and first stage frozen",
     "feature pyramid of five levels, P3 to P7",
     "two heads shared by all levels, nine anchors at each position",
     "focal loss and box loss on anchors matched by overlap, ragged targets",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.workloads import data, execution, numerics, optimizers, parallel
+from workbench.workloads.options import GRAPHED_MODES
 
 if TYPE_CHECKING:
     from workbench.workloads.data import Batch
@@ -133,7 +134,7 @@ class Training:
         return self._graph(batch).clone()
 
     def _forward_and_backward(self, batch: Batch) -> Tensor:
-        if self.spec.compile == "reduce-overhead":
+        if self.spec.compile in GRAPHED_MODES:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         loss = self.loss(batch)
         torch.autograd.backward(self.scaler.scale(loss / self.spec.accumulate))
