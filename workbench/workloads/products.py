@@ -1,6 +1,7 @@
 """Counts by hand: the weights and the multiply-adds of linear layers and convolutions.
 
-A workload's spec lists its products; the sums are its parameters and the matrix FLOPs of a step.
+A workload's spec lists its products; the sums are its parameters and the matrix FLOPs of a step, by
+the convention of `counting`.
 """
 
 from __future__ import annotations

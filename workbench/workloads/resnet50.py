@@ -52,7 +52,7 @@ PRESETS = {
         channels_last=True,
     ),
     # ResNet-50 of 1512.03385 table 1; torchvision counts 25,557,032 parameters (2026-10).
-    # The rate and decay of MLPerf's LARS at 32,768 images are scaled to this batch by hand.
+    # The rate is our own: those of MLPerf are for several thousand images.
     "full": Resnet50Spec(
         depth=50,
         width=64,
