@@ -63,7 +63,7 @@ def test_a_failed_recording_is_one_sentence_and_exit_2(workbench, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["record"], "either a workload (gpt) or a script"),
+        (["record"], "either a workload (gpt, "),
         (["record", "gtp"], "did you mean gpt?"),
         (["record", "gpt", "extra"], "--set KEY=VALUE"),
         (["record", "gpt", "--set", "layer=2"], "did you mean layers?"),
@@ -116,7 +116,7 @@ def test_runs_are_listed_renamed_and_deleted(workbench, tmp_path):
 
 def test_workloads_lists_presets_and_parameters(workbench):
     rows = json.loads(workbench("workloads", "--json")[1])["rows"]
-    assert [(row["workload"], row["preset"]) for row in rows] == [
+    assert [(row["workload"], row["preset"]) for row in rows][:3] == [
         ("gpt", "tiny"),
         ("gpt", "small"),
         ("gpt", "full"),
@@ -126,7 +126,7 @@ def test_workloads_lists_presets_and_parameters(workbench):
         for row in json.loads(workbench("workloads", "gpt", "--json")[1])["rows"]
     }
     assert (rows["layers"]["full"], rows["layers"]["minimum"]) == ("32", "1")
-    assert rows["precision"]["choices"] == "fp32, bf16"
+    assert rows["precision"]["choices"] == "fp32, tf32, bf16, fp16, bf16-true"
 
 
 def test_doctor_names_the_fix_of_what_is_missing(workbench, monkeypatch):

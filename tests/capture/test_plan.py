@@ -25,7 +25,7 @@ def test_defaults_record_five_steps_with_shapes_and_memory_without_stacks():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "either a workload (gpt) or a script"),
+        ({}, "either a workload (gpt, "),
         ({"workload": "gpt", "script": Path(__file__)}, "and not both"),
         ({"workload": "gpd"}, "did you mean gpt?"),
         ({"workload": "gpt", "preset": "tinny"}, "did you mean tiny"),
@@ -42,7 +42,7 @@ def test_defaults_record_five_steps_with_shapes_and_memory_without_stacks():
         ({"workload": "gpt", "arguments": ("x",)}, "arguments belong to a script"),
         ({"script": Path("/nowhere.py")}, "no script at /nowhere.py"),
         ({"script": Path(__file__), "precision": "bf16"}, "precision belong to a workload"),
-        ({"workload": "gpt", "precision": "fp8"}, "precision='fp8' is not one of fp32, bf16"),
+        ({"workload": "gpt", "precision": "fp8"}, "precision='fp8' is not one of fp32, tf32"),
         (
             {"workload": "gpt", "precision": "bf16", "overrides": {"precision": "fp32"}},
             "exclude each other",

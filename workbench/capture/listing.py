@@ -28,6 +28,14 @@ _SCHEMA = {
     "size_bytes": pl.Int64(),
     "error": pl.String(),
 }
+_PRESETS = {
+    "workload": pl.String(),
+    "preset": pl.String(),
+    "parameters": pl.Int64(),
+    "step_flops": pl.Int64(),
+    "size": pl.String(),
+    "summary": pl.String(),
+}
 _PERCENT = 100
 
 
@@ -37,14 +45,13 @@ def frame(runs: Sequence[RunInfo]) -> pl.DataFrame:
 
 
 def presets() -> pl.DataFrame:
-    """Return one row a preset of each workload."""
+    """Return one row a preset of each workload; `step_flops` are those of a step on one rank."""
     rows = [
-        (name, preset, registry.get(name).preset_help[preset], registry.get(name).summary)
+        _preset(registry.get(name), preset)
         for name in registry.names()
         for preset in registry.get(name).presets
     ]
-    columns = ("workload", "preset", "size", "summary")
-    return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String()), orient="row")
+    return pl.DataFrame(rows, schema=_PRESETS)
 
 
 def parameters(name: str) -> pl.DataFrame:
@@ -64,6 +71,18 @@ def parameters(name: str) -> pl.DataFrame:
         for index, info in enumerate(next(iter(values.values())))
     ]
     return pl.DataFrame(rows, schema=dict.fromkeys(rows[0], pl.String()))
+
+
+def _preset(workload: registry.Workload, name: str) -> dict[str, Any]:
+    spec = workload.preset(name)
+    return {
+        "workload": workload.name,
+        "preset": name,
+        "parameters": workload.parameters(spec),
+        "step_flops": workload.flops(spec),
+        "size": workload.preset_help[name],
+        "summary": workload.summary,
+    }
 
 
 def _row(run: RunInfo) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class CapturePlan:
     device: str = "auto"
     """auto, cpu, cuda or cuda:N; auto is the GPU when torch sees one."""
     ranks: int = 1
-    """Processes on this machine: DDP over NCCL on GPUs, over gloo on the CPU."""
+    """Processes on this machine, over NCCL on GPUs, over gloo on the CPU."""
     warmup: int = 10
     """Most warm-up steps; fewer when three steps in a row lie within 10 %."""
     untraced: int = 5
@@ -64,7 +64,9 @@ class CapturePlan:
         self._check_numbers()
         self._check_subject()
         self._check_device()
-        _ = self.spec, self.interpreter
+        _ = self.interpreter
+        if (spec := self.spec) is not None:
+            spec.check_run(device=self.device, ranks=self.ranks)
 
     @property
     def name(self) -> str:

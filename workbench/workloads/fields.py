@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -50,7 +51,13 @@ def param(
 
 
 def describe(spec: object) -> tuple[FieldInfo, ...]:
-    """Describe the fields of a spec in order; the defaults are the values that it holds."""
+    """Describe the fields of a spec, those of its own class before those of the classes it extends.
+
+    The defaults are the values that it holds.
+    """
+    known = {item.name: item for item in dataclasses.fields(cast("Any", spec))}
+    own = (name for cls in type(spec).__mro__ for name in inspect.get_annotations(cls))
+    ordered = [known[name] for name in dict.fromkeys(own) if name in known]
     return tuple(
         FieldInfo(
             name=item.name,
@@ -58,7 +65,7 @@ def describe(spec: object) -> tuple[FieldInfo, ...]:
             default=getattr(spec, item.name),
             **cast("dict[str, Any]", dict(item.metadata)),
         )
-        for item in dataclasses.fields(cast("Any", spec))
+        for item in ordered
     )
 
 

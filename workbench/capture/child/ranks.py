@@ -1,4 +1,4 @@
-"""Several ranks on one machine: the process group, DDP, and decisions that all ranks share."""
+"""Several ranks on one machine: the process group, and decisions that all ranks share."""
 
 from __future__ import annotations
 
@@ -21,15 +21,6 @@ class Ranks:
                 rank=rank,
                 world_size=world,
             )
-
-    def wrap(self, module: Any) -> Any:
-        """Return the module under DDP, or itself when there is one rank."""
-        if self.world == 1:
-            return module
-        ids = [self.device.index] if self.device.type == "cuda" else None
-        parallel = self.torch.nn.parallel.DistributedDataParallel
-        # The workloads' buffers are constant tables, the same on every rank.
-        return parallel(module, device_ids=ids, broadcast_buffers=False)
 
     def agree(self, ready: bool) -> bool:
         """Return whether every rank is ready: ranks that take different turns would deadlock."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .job import make_recorder
 from .ranks import Ranks
+from .tracing import RecordingError
 
 if TYPE_CHECKING:
     from .events import Events
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 
 def run_workload(job: dict[str, Any], *, torch: Any, device: Any, events: Events) -> None:
     """Build the workload on this rank and run its steps until the trace is written."""
-    build, spec = _load(job)
+    workload, spec, training_class = _load(job)
     meeting = Path(job["folder"]) / ".meeting"
     ranks = Ranks(torch, rank=job["rank"], world=job["world"], device=device, meeting=meeting)
     events.send("setup", message="building the model")
-    training = build(spec, device=device, rank=job["rank"], wrap=ranks.wrap)
+    try:
+        training = training_class(workload, spec, device=device, rank=ranks.rank, world=ranks.world)
+    except sys.modules["workbench.errors"].UsageError as error:
+        raise RecordingError(str(error)) from error
     events.send("setup", facts=training.facts())
     recorder = make_recorder(job, torch=torch, device=device, events=events, agree=ranks.agree)
     recorder.begin()
@@ -31,10 +35,11 @@ def run_workload(job: dict[str, Any], *, torch: Any, device: Any, events: Events
     ranks.close()
 
 
-def _load(job: dict[str, Any]) -> tuple[Any, Any]:
-    """Import the workload from this project's folder, without its folder on `sys.path`."""
+def _load(job: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return the workload, its spec and `Training`, imported without a folder on `sys.path`."""
     package = types.ModuleType("workbench")
     package.__path__ = [str(Path(__file__).resolve().parents[2])]
     sys.modules["workbench"] = package
     workload = import_module("workbench.workloads.registry").get(job["workload"])
-    return import_module(workload.module).build, workload.spec(job["spec"])
+    training = import_module("workbench.workloads.training").Training
+    return workload, workload.spec(job["spec"]), training
