@@ -49,9 +49,9 @@ def test_the_form_is_the_spec(launcher):
     launcher.set(preset="small")
     assert launcher.values["hidden"] == 1024
     assert launcher.plan().overrides == ()
-    launcher.set(layers=3, recompute=True, learning_rate=0.5, steps=7, ranks=2)
+    launcher.set(layers=3, recompute="full", learning_rate=0.5, steps=7, ranks=2)
     plan = launcher.plan()
-    assert dict(plan.overrides) == {"layers": 3, "recompute": True, "learning_rate": 0.5}
+    assert dict(plan.overrides) == {"layers": 3, "recompute": "full", "learning_rate": 0.5}
     assert (plan.preset, plan.steps, plan.ranks) == ("small", 7, 2)
 
 
@@ -72,6 +72,8 @@ def test_a_wrong_form_is_one_sentence_at_once(launcher):
 def test_unknown_names_suggest_the_nearest(launcher):
     with pytest.raises(UsageError, match="did you mean layers"):
         launcher.set(layer=2)
+    with pytest.raises(UsageError, match="no recompute named 'fully'; did you mean full"):
+        launcher.set(recompute="fully")
     with pytest.raises(UsageError, match="did you mean tiny"):
         launcher.set(preset="tinny")
 

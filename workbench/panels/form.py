@@ -73,6 +73,9 @@ class Form:
         """Set one field; an unknown name raises with the nearest."""
         if name not in self._controls:
             raise unknown_name("parameter", name, self._controls)
+        choices = self._infos[name].choices
+        if choices and value not in choices:
+            raise unknown_name(name, str(value), map(str, choices))
         made = self._controls[name]
         made.value = str(value) if isinstance(made, w.Text) else value
 
