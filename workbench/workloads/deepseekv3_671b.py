@@ -121,7 +121,7 @@ def _expert(spec: DeepSeekSpec) -> int:
 SUMMARY = "DeepSeek-V3 671B pretraining (MLPerf): latent attention, 256 experts, multi-token loss"
 SOURCE = (
     "config.json of deepseek-ai/DeepSeek-V3-Base (2024-12); sequence and micro-batch as in "
-    "mlcommons/training, llm_moe_pretraining (2026)"
+    "mlcommons/training, llm_moe_pretraining (2026), which has the 128000 tokens of Llama 3.1"
 )
 INCLUDED = (
     "the decoder (671,026,404,352) and one prediction module (11,610,067,968) that shares "

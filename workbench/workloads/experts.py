@@ -23,7 +23,8 @@ class Experts(nn.Module):
     """`count` feed-forwards of `width`, their matrices stacked; a token passes those chosen for it.
 
     `activation` maps (…, 2 width) to (…, width). `kernel`: `loop` multiplies expert by expert and
-    reads the counts on the host; `grouped` is one kernel for all (torch 2.10 or later).
+    reads the counts on the host; `grouped` is one kernel for all, in versions of torch
+    that have `grouped_mm`.
     """
 
     def __init__(
@@ -39,8 +40,8 @@ class Experts(nn.Module):
         super().__init__()
         if kernel == "grouped" and not hasattr(F, "grouped_mm"):
             raise UsageError(
-                "expert_kernel=grouped needs torch 2.10 or later, and this is "
-                f"{torch.__version__}; use expert_kernel=loop."
+                "expert_kernel=grouped needs torch.nn.functional.grouped_mm, which torch "
+                f"{torch.__version__} does not have; use expert_kernel=loop."
             )
         self.count, self.activation, self.kernel = count, activation, kernel
         self.wide = nn.Parameter(torch.empty(count, hidden, 2 * width))
