@@ -3,7 +3,7 @@ BIN = .venv/bin
 PYTEST_ARGS ?=
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
-.PHONY: help setup lab demo test lint bench notebooks resolve clean
+.PHONY: help setup lab demo test lint bench notebooks resolve gpu-kit gpu-check clean
 .SILENT:
 
 help:
@@ -14,6 +14,8 @@ help:
 	echo "make bench      measure speed and memory"
 	echo "make notebooks  run the notebooks again and store their outputs"
 	echo "make resolve    show that the pinned set resolves on newer Pythons"
+	echo "make gpu-kit    pack what gpu-check needs on a node without network"
+	echo "make gpu-check  on a GPU node: tests, roofs and sample runs, into OUT"
 	echo "make clean      remove the environment and what tools left behind (recorded runs stay)"
 
 setup:
@@ -47,6 +49,16 @@ notebooks: setup
 
 resolve: setup
 	$(BIN)/python scripts/resolve.py 3.12 3.13
+
+# The node's own Python, which has torch and numpy; everything else comes from the kit.
+OUT ?= gpu-check
+NODE_PYTHON ?= python3
+
+gpu-kit: setup
+	$(BIN)/python scripts/gpu_kit.py
+
+gpu-check:
+	$(NODE_PYTHON) scripts/gpu_check.py --out "$(OUT)"
 
 clean:
 	rm -rf .venv .install.log dist .ruff_cache .mypy_cache .import_linter_cache .hypothesis
