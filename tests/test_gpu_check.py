@@ -46,6 +46,7 @@ def test_parts_that_fail_hang_or_cannot_start_stop_no_other(tmp_path, monkeypatc
         part("fails", "print('why'); raise SystemExit(3)"),
         part("hangs", hung, 1.5),
         check.Part("absent", ["/nowhere/nvidia-smi"], 5),
+        check.Part("asks", [sys.executable, "-c", "print(1)"], 5, asks="no such run"),
         part("works", "import workbench; print(workbench.__name__)"),
     ]
     ended = run(tmp_path, parts)
@@ -53,9 +54,10 @@ def test_parts_that_fail_hang_or_cannot_start_stop_no_other(tmp_path, monkeypatc
         "fails": "exit 3",
         "hangs": "ended after its limit of 2 s",
         "absent": "could not start: No such file or directory",
+        "asks": "not run: its recording failed",
         "works": "done",
     }
-    assert [p.tail.strip() for p in parts] == ["why", "", "", "workbench"]
+    assert [p.tail.strip() for p in parts] == ["why", "", "", "", "workbench"]
 
 
 def test_when_the_time_is_up_the_rest_is_told_not_run(tmp_path):

@@ -35,6 +35,7 @@ PUBLIC_NAMES = {
     "Launcher",
     "Only",
     "Run",
+    "Sweep",
     "Timeline",
     "Trace",
     "__version__",
@@ -85,6 +86,7 @@ PUBLIC_NAMES = {
     "step_times",
     "steps",
     "summary",
+    "sweep",
     "sync_calls",
     "syncs",
     "trust",
@@ -104,6 +106,7 @@ VERBS = {
     "report",
     "runs",
     "show",
+    "sweep",
     "trim",
     "workloads",
 }

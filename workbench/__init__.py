@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from workbench.analysis.syncs import sync_calls, syncs
     from workbench.analysis.trust import trust
     from workbench.analysis.waterfall import waterfall, waterfall_mean
-    from workbench.capture import CapturePlan, Run, record
+    from workbench.capture import CapturePlan, Run, Sweep, record, sweep
     from workbench.noting.frame import notes
     from workbench.panels.explorer import Explorer
     from workbench.panels.launcher import Launcher
@@ -70,6 +70,7 @@ _HOME = {
     "Launcher": "workbench.panels.launcher",
     "Only": "workbench.analysis.only",
     "Run": "workbench.capture",
+    "Sweep": "workbench.capture",
     "Timeline": "workbench.views.timeline",
     "Trace": "workbench.trace.core",
     "allocator": "workbench.analysis.allocator",
@@ -119,6 +120,7 @@ _HOME = {
     "step_times": "workbench.analysis.step_times",
     "steps": "workbench.analysis.steps",
     "summary": "workbench.analysis.summary",
+    "sweep": "workbench.capture",
     "sync_calls": "workbench.analysis.syncs",
     "syncs": "workbench.analysis.syncs",
     "trust": "workbench.analysis.trust",
@@ -132,6 +134,7 @@ __all__ = [
     "Launcher",
     "Only",
     "Run",
+    "Sweep",
     "Timeline",
     "Trace",
     "__version__",
@@ -182,6 +185,7 @@ __all__ = [
     "step_times",
     "steps",
     "summary",
+    "sweep",
     "sync_calls",
     "syncs",
     "trust",

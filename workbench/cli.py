@@ -20,6 +20,7 @@ from workbench.analysis.names import ANALYSES
 from workbench.command import AsCsv, AsJson, Force, OutFile, print_table
 from workbench.errors import UsageError, WorkbenchError
 from workbench.note_verb import notes
+from workbench.sweep_verb import sweep
 from workbench.verbs import ceilings, doctor, record, redact, runs, workloads
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _verb in (record, runs, doctor, workloads, ceilings, notes, redact):
+for _verb in (record, sweep, runs, doctor, workloads, ceilings, notes, redact):
     app.command()(_verb)
 
 SHOW = f"""Print an analysis or a table of a recording.

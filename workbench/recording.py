@@ -23,7 +23,7 @@ _MS = 1e3
 def follow(plan: CapturePlan) -> None:
     """Record, print progress, and end with the run's folder or its failure."""
     run = record(plan, on_event=_print_progress)
-    with _ends_as_interrupts():
+    with ends_as_interrupts():
         status = _wait(run)
     if status == "cancelled":
         typer.echo(f"workbench: {run.error} What there is lies in {run.path}.", err=True)
@@ -34,7 +34,7 @@ def follow(plan: CapturePlan) -> None:
 
 
 @contextmanager
-def _ends_as_interrupts() -> Iterator[None]:
+def ends_as_interrupts() -> Iterator[None]:
     """Treat a closed terminal and SIGTERM like Ctrl-C, so that the run is cancelled cleanly."""
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.default_int_handler) for number in numbers]

@@ -14,17 +14,20 @@ if TYPE_CHECKING:
     from workbench.capture.plan import CapturePlan
     from workbench.capture.run import Run, record
     from workbench.capture.supervisor import Progress
+    from workbench.capture.sweeping import Sweep, sweep
 
 _HOME = {
     "CapturePlan": "plan",
     "Progress": "supervisor",
     "Run": "run",
     "RunInfo": "folder",
+    "Sweep": "sweeping",
     "list_runs": "folder",
     "record": "run",
+    "sweep": "sweeping",
 }
 
-__all__ = ["CapturePlan", "Progress", "Run", "RunInfo", "list_runs", "record"]
+__all__ = ["CapturePlan", "Progress", "Run", "RunInfo", "Sweep", "list_runs", "record", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
