@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,20 +14,19 @@ from workbench.errors import InputError, UsageError
 from workbench.views import sweep as view
 
 
+TIMES = {"1": (100, 110, 120), "2": (150, 160, 200)}
+
+
 class Fake:
     """Stands in for a run: leaves the folder that one of these step times would."""
 
-    made: list = []
-    times = {"1": (100, 110, 120), "2": (150, 160, 200)}
-
     def __init__(self, plan, end="done"):
         self.plan, self.end, self.error = plan, end, None if end == "done" else "it broke"
-        Fake.made.append(plan.out.name)
 
     def wait(self):
         if self.end == "done":
             self.plan.out.mkdir(parents=True)
-            ms = Fake.times[str(dict(self.plan.overrides)["batch"])]
+            ms = TIMES[str(dict(self.plan.overrides)["batch"])]
             steps = [
                 {"rank": 0, "index": k, "phase": "untraced", "dur_ns": t * 10**6}
                 for k, t in enumerate(ms)
@@ -42,13 +42,15 @@ class Fake:
 
 @pytest.fixture
 def runs(monkeypatch):
-    """The names of what was recorded; `ends` says how a point ends that does not end well."""
-    Fake.made = []
-    ends = {}
-    monkeypatch.setattr(
-        sweeping, "record", lambda plan: Fake(plan, ends.get(plan.out.name, "done"))
-    )
-    return ends
+    """The names of what was recorded; `ends` says of points how they end that do not end well."""
+    asked = SimpleNamespace(names=[], ends={})
+
+    def start(plan):
+        asked.names.append(plan.out.name)
+        return Fake(plan, asked.ends.get(plan.out.name, "done"))
+
+    monkeypatch.setattr(sweeping, "record", start)
+    return asked
 
 
 GRID = {"batch": ["1", "2"], "recompute": ["none", "full"]}
@@ -63,7 +65,7 @@ NAMES = [
 def test_each_combination_is_recorded_and_measured(runs, tmp_path):
     made = sweep("gpt", GRID, path=tmp_path / "s", ranks=2)
     assert made.wait(20) == "done"
-    assert Fake.made == NAMES
+    assert runs.names == NAMES
     found = made.frame()
     assert found.columns[:3] == ["batch", "recompute", "status"]
     row = found.row(2, named=True)
@@ -75,7 +77,7 @@ def test_each_combination_is_recorded_and_measured(runs, tmp_path):
 
 
 def test_what_a_workload_refuses_and_what_fails_is_kept_with_its_reason(runs, tmp_path):
-    runs["000-batch-1-device-cpu-cuda_graphs-false"] = "failed"
+    runs.ends["000-batch-1-device-cpu-cuda_graphs-false"] = "failed"
     grid = {"batch": ["1"], "device": ["cpu"], "cuda_graphs": ["false", "true"]}
     told = []
     made = sweep("gpt", grid, path=tmp_path, on_point=lambda *now: told.append(now))
@@ -84,21 +86,21 @@ def test_what_a_workload_refuses_and_what_fails_is_kept_with_its_reason(runs, tm
     assert (first["status"], first["error"]) == ("failed", "it broke")
     assert second["status"] == "refused"
     assert "cuda_graphs=true and device=cpu exclude each other" in second["error"]
-    assert len(Fake.made) == 1
+    assert len(runs.names) == 1
     assert [(point.status, k, n) for point, k, n in told] == [("failed", 1, 2)]
 
 
 def test_a_sweep_that_was_cancelled_goes_on_where_it_was(runs, tmp_path):
-    runs[NAMES[1]] = "cancelled"
+    runs.ends[NAMES[1]] = "cancelled"
     assert sweep("gpt", GRID, path=tmp_path).wait(20) == "cancelled"
-    assert Fake.made == NAMES[:2]
+    assert runs.names == NAMES[:2]
     assert [p.status for p in read(tmp_path)[1]] == ["done", "cancelled", "waiting", "waiting"]
-    runs.clear()
+    runs.ends.clear()
     # what the cancelled run left is no obstacle
     (tmp_path / f".{NAMES[1]}.partial").mkdir()
     made = sweep("gpt", GRID, path=tmp_path)
     assert made.wait(20) == "done"
-    assert Fake.made == [*NAMES[:2], *NAMES[1:]]
+    assert runs.names == [*NAMES[:2], *NAMES[1:]]
     assert frame(tmp_path)["status"].to_list() == ["done"] * 4
 
 
@@ -106,7 +108,7 @@ def test_a_done_run_that_was_deleted_is_recorded_again(runs, tmp_path):
     sweep("gpt", GRID, path=tmp_path).wait(20)
     (tmp_path / NAMES[3] / folder.MANIFEST).unlink()
     sweep("gpt", GRID, path=tmp_path).wait(20)
-    assert Fake.made == [*NAMES, NAMES[3]]
+    assert runs.names == [*NAMES, NAMES[3]]
 
 
 @pytest.mark.parametrize(
