@@ -13,7 +13,6 @@ from workbench.capture.sweeping import sweep
 from workbench.errors import InputError, UsageError
 from workbench.views import sweep as view
 
-
 TIMES = {"1": (100, 110, 120), "2": (150, 160, 200)}
 
 
