@@ -135,9 +135,13 @@ class View extends Picture {
     if (spot === this.lastSpot && !(this.got && this.got.stale)) return;      // the kernel has no better picture of it
     this.lastSpot = spot;
     this.asked = { seq: ++this.seq, at: performance.now() };
-    this.model.send({ type: "view", view: this.id, seq: this.seq, version: this.model.get("version"), runs, ...this.stretch() });
+    if (!this.tell({ type: "view", view: this.id, seq: this.seq, version: this.model.get("version"), runs, ...this.stretch() })) { this.asked = null; return; }
     this.root.dataset.busy = "true";
     setTimeout(() => this.draw(), BUSY_AFTER + 20);
+  }
+  tell(message) {              // false where the kernel that knew this view is gone
+    try { this.model.send(message); this.lost = false; } catch { this.lost = true; this.report(); }
+    return !this.lost;
   }
   stretch() {                  // the window and a little more, as requests name it
     const extra = this.span * MARGIN, a = Math.max(this.a - extra, -Number(this.base));
