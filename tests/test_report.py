@@ -1,5 +1,7 @@
 """The one-file report and `workbench lab`'s notebooks."""
 
+import re
+
 import pytest
 from panels.pages import carried
 from tinytrace import call, kernel, op, step, write
@@ -35,6 +37,15 @@ def test_a_part_that_says_nothing_is_left_out(page):
     assert "trust" in tables
     assert "groups" not in tables
     assert "memory_peak" not in tables
+
+
+def test_a_page_asks_for_no_picture_that_it_does_not_carry(page, tmp_path):
+    empty = report.write(write(tmp_path, []), tmp_path / "empty.html").read_text()
+    for whole in (page, empty):
+        asked = re.findall(r'data-figure="([a-z_]+)"', whole)
+        assert set(asked) <= set(carried(whole)["pictures"])
+    assert 'data-figure="breakdown"' in page
+    assert 'data-figure="breakdown"' not in empty
 
 
 def test_names_from_the_trace_are_escaped(page):
