@@ -94,3 +94,11 @@ def test_what_people_noted_is_on_the_page_as_text(tmp_path):
     assert "gemm&lt;script&gt;" in body
     assert "not in this recording" in body
     assert HOSTILE not in page
+
+
+def test_of_a_recording_without_events_nothing_is_said_of_its_device(tmp_path):
+    """It has no device time, so neither is its device always busy: idle time is only not there."""
+    whole = report.write(write(tmp_path, []), tmp_path / "empty.html").read_text()
+    idle = whole.split('data-tab="Idle"')[2]
+    assert "No idle time lies in this window." in idle
+    assert "never idle" not in whole
