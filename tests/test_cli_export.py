@@ -94,6 +94,24 @@ def test_forms_that_do_not_fit_are_named(one, tmp_path):
         run("export", tmp_path / "nowhere", "-o", tmp_path / "x")
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("run.html", "run.html would be a folder of Parquet: `workbench report` writes a page"),
+        ("run.csv", "`workbench show … -o` writes a table"),
+        ("run.svg", "`wb.save_view` writes a picture"),
+        ("run.gz", "a trace for Perfetto ends in .json or .json.gz"),
+    ],
+)
+def test_a_folder_is_not_called_like_a_file_unless_asked_for(one, tmp_path, name, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        run("export", one, "-o", tmp_path / name)
+    assert not (tmp_path / name).exists()
+    run("export", one, "-o", tmp_path / name, "--format", "parquet")
+    assert (tmp_path / name / store.MANIFEST).exists()
+    run("export", one, "-o", tmp_path / "gpt-2026.11")  # a dot alone says nothing
+
+
 def test_export_of_a_stretch(one, tmp_path):
     run("export", one, "-o", tmp_path / "x.json", "--range", "0.1:0.2")  # step 2, from the origin
     assert open_source(tmp_path / "x.json").activities["start_ns"].to_list() == [109_000]

@@ -203,6 +203,13 @@ def test_verbs_are_frozen():
     assert set(typer.main.get_command(cli.app).commands) == VERBS
 
 
+def test_the_package_run_as_a_module_is_the_command_line():
+    said = subprocess.run(
+        [sys.executable, "-m", "workbench", "--version"], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == f"workbench {workbench.__version__}\n"
+
+
 def test_table_columns_are_frozen():
     assert {name: " ".join(columns) for name, columns in schema.TABLES.items()} == TABLES
 

@@ -1,5 +1,7 @@
 """The one-file report and `workbench lab`'s notebooks."""
 
+import re
+
 import pytest
 from panels.pages import carried
 from tinytrace import call, kernel, op, step, write
@@ -35,6 +37,15 @@ def test_a_part_that_says_nothing_is_left_out(page):
     assert "trust" in tables
     assert "groups" not in tables
     assert "memory_peak" not in tables
+
+
+def test_a_page_asks_for_no_picture_that_it_does_not_carry(page, tmp_path):
+    empty = report.write(write(tmp_path, []), tmp_path / "empty.html").read_text()
+    for whole in (page, empty):
+        asked = re.findall(r'data-figure="([a-z_]+)"', whole)
+        assert set(asked) <= set(carried(whole)["pictures"])
+    assert 'data-figure="breakdown"' in page
+    assert 'data-figure="breakdown"' not in empty
 
 
 def test_names_from_the_trace_are_escaped(page):
@@ -83,3 +94,11 @@ def test_what_people_noted_is_on_the_page_as_text(tmp_path):
     assert "gemm&lt;script&gt;" in body
     assert "not in this recording" in body
     assert HOSTILE not in page
+
+
+def test_of_a_recording_without_events_nothing_is_said_of_its_device(tmp_path):
+    """It has no device time, so neither is its device always busy: idle time is only not there."""
+    whole = report.write(write(tmp_path, []), tmp_path / "empty.html").read_text()
+    idle = whole.split('data-tab="Idle"')[2]
+    assert "No idle time lies in this window." in idle
+    assert "never idle" not in whole

@@ -50,6 +50,7 @@ STYLE = """
 .wb-notebook .highlight { padding: 8px 12px; border-radius: 4px; overflow-x: auto; }
 .wb-notebook pre { margin: 0; font: 12.5px/1.45 ui-monospace, "DejaVu Sans Mono", monospace; }
 .wb-notebook .output pre { padding: 4px 0; white-space: pre; }
+.wb-notebook .output_area:not(:has(.wb-timeline, .wb-panel)) { overflow-x: auto; }
 .wb-notebook img { max-width: 100%; }
 .wb-notebook table { font-size: 13px; } .wb-notebook code { font-size: 0.92em; }
 .wb-notebook .anchor-link { display: none; }

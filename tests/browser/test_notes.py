@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from browser.labdrive import Browser, Lab, write_notebook
 from browser.test_start import CLIPPED, Panel
+from playwright.sync_api import expect
 
 import workbench as wb
 from workbench.resources import data
@@ -176,6 +177,9 @@ def test_a_note_is_written_changed_dragged_removed_and_found_after_a_restart(lab
 
         tab.page.evaluate(RESTART)
         book.wait_idle()
+        me.get("t.zoom(0.5)")  # asks a kernel that knows nothing of this view
+        status = tab.page.locator(".wb-timeline-status")
+        assert "the kernel was restarted: run the cell again" in status.inner_text()
         book.run_all()
         again = Hands(tab.page)
         tab.page.locator(BAR, has_text="wads slow").click()
@@ -230,8 +234,7 @@ def test_the_explorers_tab_lists_notes_shows_and_changes_them(lab, run):
         table = panel.box.locator(".wb-table:visible").first
         table.locator("tbody tr").click()
         form = panel.box.locator(".widget-textarea textarea:visible")
-        form.wait_for()
-        tab.page.wait_for_function("(e) => e.value === 'why?'", arg=form.element_handle())
+        expect(form).to_have_value("why?", timeout=10_000)
         # the note and half its length on each side
         panel.settle()
         assert panel.timeline("(t.xOf(t.notes.items[0].start) - t.gutter) / t.plot") == (

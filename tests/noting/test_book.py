@@ -14,6 +14,7 @@ import workbench as wb
 from workbench.errors import InputError, UsageError
 from workbench.noting import file, places
 from workbench.noting.book import Book
+from workbench.noting.note import LEAST, MOST, Event, Span
 from workbench.noting.targets import target
 
 US = 1_000
@@ -269,3 +270,19 @@ def test_what_comes_from_no_file_is_noted_in_memory():
 def test_what_a_note_cannot_be_about(run, about, sentence):
     with pytest.raises(UsageError, match=sentence):
         target(wb.open(run), **about)
+
+
+def test_times_that_no_recording_can_have_are_bounded(run):
+    """A file of notes may say any int64; less the recording's begin that is beyond int64."""
+    source = wb.open(run)
+    origin = source.origin_ns
+    assert origin > 0
+    book = Book(source)
+    book.add("all time", "", Span(LEAST, MOST))
+    book.add("long ago", "", Event("activities", "gemm", LEAST, MOST, 0))
+    frame = wb.notes(source).sort("name")
+    assert frame["start_ns"].to_list() == [LEAST, LEAST]  # LEAST - origin, cut
+    assert frame["end_ns"].to_list() == [MOST - origin, LEAST + MOST - origin]
+    assert frame["reason"].to_list() == [None, "not in this recording"]
+    drawn = wb.Timeline(source).annotations
+    assert [(a["name"], a["start_ns"]) for a in drawn] == [("all time", str(LEAST))]

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 
 import pytest
 
@@ -144,3 +145,14 @@ def test_a_value_out_of_bounds_never_becomes_a_note():
     with pytest.raises(UsageError, match="The note can't be kept"):
         book.add("n", "", Span(0, 1), colour="red")
     assert book.notes == ()
+
+
+def test_what_is_no_plain_file_is_not_read(tmp_path):
+    """A device has no size and no end, a pipe waits for a writer: both would hang the reader."""
+    path = tmp_path / "notes.json"
+    for make in (lambda: path.symlink_to("/dev/zero"), lambda: os.mkfifo(path), path.mkdir):
+        make()
+        with pytest.raises(InputError, match=r"notes.json can't be read \(.+\); make it a"):
+            file.load(path)
+        assert file.traces(path) == []
+        path.rmdir() if path.is_dir() else path.unlink()

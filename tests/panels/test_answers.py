@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 from tinytrace import allocation, call, kernel, op, step, write
+from views.traces import trace
 
 import workbench as wb
 from workbench.errors import UsageError
@@ -177,3 +178,20 @@ def test_details_of_others(job):
     assert details(job, {}).is_empty()
     with pytest.raises(UsageError, match="no row 999"):
         details(job, {"table": "ops", "rank": 0, "id": 999})
+
+
+def test_details_of_a_wait_name_a_stream_only_where_there_is_one():
+    waits = [
+        {
+            "name": "Sync",
+            "domain": "cuda_sync",
+            "device": 0,
+            "stream": s,
+            "start_ns": 0,
+            "dur_ns": 1,
+        }
+        for s in (7, 4294967295)
+    ]
+    source = trace(rank=0, ranges=waits)
+    told = [dict(details(source, {"table": "ranges", "rank": 0, "id": k}).rows()) for k in (0, 1)]
+    assert [(d["device"], d.get("stream")) for d in told] == [("0", "7"), ("0", None)]

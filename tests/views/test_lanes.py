@@ -9,7 +9,7 @@ from views.traces import host, kernel, op, three_events, trace
 
 from workbench.errors import UsageError
 from workbench.trace.core import Job
-from workbench.views import theme
+from workbench.views import filters, theme
 from workbench.views.layers import from_frame
 from workbench.views.trace_lanes import activity_lanes
 
@@ -104,6 +104,24 @@ def test_annotations_have_lanes_except_those_of_steps_and_collectives():
         )
     )
     assert labels(found) == ["CPU thread 0 · user ranges"]
+
+
+def test_a_wait_for_no_stream_stands_with_its_device():
+    """CUPTI writes 4294967295, or -1, where a wait is for a whole device or an event."""
+    waits = [
+        {
+            "name": "Sync",
+            "domain": "cuda_sync",
+            "device": 0,
+            "stream": s,
+            "start_ns": s % 99,
+            "dur_ns": 1,
+        }
+        for s in (7, 4294967295, -1)
+    ]
+    found = activity_lanes(trace(ranges=waits))
+    assert labels(found) == ["GPU 0 · cuda_sync ranges", "GPU 0 · stream 7 · cuda_sync ranges"]
+    assert filters.offered(found)["streams"] == [7]
 
 
 def test_launches_on_request_and_unknown_tables_named():

@@ -265,7 +265,7 @@ def test_a_standalone_page_that_joins_short_events(browser, tmp_path):
         assert t.get("t.top") == 300
         # a pixel's busy share is exact, but for the box at either edge, which counts as even
         busy = np.array(t.get("[...t.got.busy.slice(0, t.got.width)]"))
-        a, b, first = t.get("[t.got.a, t.got.b, t.got.first]")
+        a, b, first = t.get("[t.got.a, t.got.b, t.got.runs[0][0]]")
         window = Window(0, a, b, first, first + 1)
         exact = replies.shade(timeline.data.engine.bins(window, len(busy)), window)[0].astype(int)
         edges = 255 * 2 * 2 * t.get("t.model.grain") / ((b - a) / len(busy))

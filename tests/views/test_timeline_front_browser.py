@@ -225,6 +225,8 @@ class Front(Driver):
         help_card = self.page.locator(".wb-timeline-help")
         assert help_card.is_visible()
         assert "walk along the links" in help_card.inner_text()
+        high = help_card.locator("dt").evaluate_all("(all) => all.map((d) => d.offsetHeight)")
+        assert max(high) < 24  # px: each key on one line, whatever the page says of terms
         self.press("Escape")
         assert help_card.is_hidden()
         assert self.get("!!t.mark")

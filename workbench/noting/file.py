@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -69,13 +70,12 @@ def load(path: Path) -> Kept:
     try:
         if not path.exists():
             return Kept()
-        if path.stat().st_size > MAX_BYTES:
+        if (data := _content(path)) is None:
             raise _damaged(path, f"it has more than {MAX_BYTES // 10**6} MB")
-        whole = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        return _checked(whole)
+        return _checked(msgspec.json.decode(data, type=dict[str, Any]))
     except OSError as error:
         raise InputError(
-            f"The notes in {path} can't be read ({atomic.reason(error)}); make the file readable."
+            f"The notes in {path} can't be read ({atomic.reason(error)}); make it a readable file."
         ) from None
     except _UNREADABLE as error:
         raise _damaged(path, atomic.reason(error)) from None
@@ -84,9 +84,21 @@ def load(path: Path) -> Kept:
 def traces(path: Path) -> list[Recording]:
     """Return the traces that a file has notes on, without reading these; none when damaged."""
     with contextlib.suppress(OSError, *_UNREADABLE):
-        if path.stat().st_size <= MAX_BYTES:
-            return msgspec.json.decode(path.read_bytes(), type=_Head).traces
+        if (data := _content(path)) is not None:
+            return msgspec.json.decode(data, type=_Head).traces
     return []
+
+
+def _content(path: Path) -> bytes | None:
+    """Return the bytes of a plain file, None of one that is too large; OSError for another kind.
+
+    A link may lead anywhere: a device has no size and no end, and a pipe waits for a writer.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(0, "it is no plain file")
+    with path.open("rb") as whole:
+        data = whole.read(MAX_BYTES + 1)
+    return data if len(data) <= MAX_BYTES else None
 
 
 def _checked(whole: dict[str, Any]) -> Kept:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from workbench.noting.note import Event, Named, Note, Span
+from workbench.noting.note import LEAST, MOST, Event, Named, Note, Span
 from workbench.noting.targets import TABLES, thread
 from workbench.trace import windows
 
@@ -18,7 +18,7 @@ _NAMES = {"kernel": "activities", "operator": "ops"}
 
 
 class Place(NamedTuple):
-    """Where a target is; times are the source's."""
+    """Where a target is; times are the source's, and those beyond what int64 holds its bounds."""
 
     start_ns: int | None = None
     end_ns: int | None = None
@@ -45,6 +45,11 @@ def place(source: Source, note: Note) -> Place:
     return Place(reason=ABSENT)
 
 
+def _bounded(time: int) -> int:
+    """Cut a time of the source to int64: a file of notes may hold any absolute time."""
+    return min(max(time, LEAST), MOST)
+
+
 def _ranks(source: Source, rank: int | None) -> list[Trace]:
     """Return the traces that may be of a rank: files that don't say theirs may be of any."""
     known = [t for t in source.ranks if t.meta.rank == rank]
@@ -56,7 +61,8 @@ def _not_open(source: Source, rank: int | None) -> str:
 
 
 def _span(source: Source, span: Span) -> Place:
-    found = Place(span.start_ns - source.origin_ns, span.end_ns - source.origin_ns, span.rank)
+    start, end = (_bounded(t - source.origin_ns) for t in (span.start_ns, span.end_ns))
+    found = Place(start, end, span.rank)
     touches = any(_touches(trace, span) for trace in _ranks(source, span.rank))
     return found if touches else found._replace(reason=_not_open(source, span.rank))
 
@@ -69,7 +75,7 @@ def _touches(trace: Trace, span: Span) -> bool:
 
 def _event(source: Source, event: Event) -> Place:
     start = event.start_ns - source.origin_ns
-    found = Place(start, start + event.dur_ns, event.rank)
+    found = Place(_bounded(start), _bounded(start + event.dur_ns), event.rank)
     for trace in _ranks(source, event.rank):
         row = _row(trace, event)
         if row is not None:

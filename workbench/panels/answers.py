@@ -136,7 +136,7 @@ class Answers(Mapping[str, pl.DataFrame]):
         if about["truncated"]:
             said.append("The file is cut off; what is left of it was read.")
         said.extend(
-            _sentence(f"{code} ({count:,}): {effect}")
+            _sentence(f"{code.replace('_', ' ')} ({count:,}): {effect}")
             for code, count, effect in self.source.problems.select(
                 "code", "count", "effect"
             ).iter_rows()

@@ -9,6 +9,7 @@ import polars as pl
 
 from workbench import units
 from workbench.errors import UsageError
+from workbench.views.trace_lanes import NO_STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,7 +139,8 @@ def _shapes(op: _Row) -> str | None:
 
 def _range(_: Trace, row: _Row) -> _Row:
     keys = {"domain": "domain", "device": "device", "stream": "stream", "host thread": "thread"}
-    return {label: row[key] for label, key in keys.items()}
+    told = {label: row[key] for label, key in keys.items()}
+    return told | {"stream": None} if row["stream"] in NO_STREAM else told
 
 
 def _step(_: Trace, row: _Row) -> _Row:

@@ -78,21 +78,23 @@ def set_option(control: Any, name: str, value: Any) -> None:
 
 
 def act(answers: Answers, table: str, row: int) -> Act:
-    """Return what a click on a row of a table does."""
+    """Return what a click on a row of a table does; nothing where the row has no place in time."""
     keys = answers[table].row(row, named=True)
     if table in NAMED or table in POINTS:
         return _part(answers, table, keys)
-    if table == "steps":
-        end = keys["start_ns"] + keys["dur_ns"]
-        step = keys["step"] if keys["complete"] else None
-        return Act(step=step, window=[keys["start_ns"], end])
     if table == "notes":
         return _note(answers, keys)
+    start, length = keys["start_ns"], keys["dur_ns"]
+    timed = start is not None and length is not None
+    if table == "steps":
+        step = keys["step"] if keys["complete"] else None
+        return Act(step=step, window=[start, start + length] if timed else None)
+    if not timed:
+        return Act()
     event = _event(answers, table, keys)
     if table == "leads":
-        return Act(window=around(keys["start_ns"], keys["dur_ns"]), event=event)
-    within = (keys["start_ns"], keys["start_ns"] + keys["dur_ns"])
-    return Act(within=within, window=around(keys["start_ns"], keys["dur_ns"]), event=event)
+        return Act(window=around(start, length), event=event)
+    return Act(within=(start, start + length), window=around(start, length), event=event)
 
 
 def _part(answers: Answers, table: str, keys: Mapping[str, Any]) -> Act:

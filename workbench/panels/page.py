@@ -130,7 +130,7 @@ def body(answers: Answers, timeline: Timeline, shown: Shown, carried: str, drawn
         text.facts(answers.facts),
         text.caption(said) if (said := _chosen(answers)) else "",
         text.notes(answers.notes),
-        _slot("figure", BREAKDOWN.name, BREAKDOWN.height),
+        _part(answers, BREAKDOWN),
         f'<div class="wb-page-timeline">{drawn}</div>',
         f'<div class="wb-page-details" aria-live="polite">{selected}</div>',
         _notes_of(timeline),

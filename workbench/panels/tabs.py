@@ -129,7 +129,7 @@ TABS: Mapping[str, tuple[Part | Dials, ...]] = {
             columns=columns.CAUSES,
             said="What the device waited for while nothing ran on it. Causes of the host: it had "
             "not launched the next work yet, and was doing this.",
-            nothing="The device is never idle in this window.",
+            nothing="No idle time lies in this window.",
         ),
         Picture(
             frame="idle",
@@ -138,14 +138,14 @@ TABS: Mapping[str, tuple[Part | Dials, ...]] = {
             height=300,
             said="Idle time by the length of the gaps that make it up: few long ones call for "
             "another cure than many short ones.",
-            nothing="The device is never idle in this window.",
+            nothing="No idle time lies in this window.",
         ),
         Rows(
             frame="idle",
             columns=columns.GAPS,
             said="The gaps, longest first; a click shows one on the timeline, with what ended it, "
             "and narrows the other tabs to its time.",
-            nothing="The device is never idle in this window.",
+            nothing="No idle time lies in this window.",
         ),
     ),
     "Launches": (

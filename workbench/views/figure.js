@@ -17,7 +17,7 @@ function bokeh(model) {       // once a page, whoever asks first
       else reject(new Error("BokehJS did not load"));
     };
     model.on("msg:custom", arrived);
-    model.send({ type: "bokehjs" });
+    tell(model, { type: "bokehjs" });
     setTimeout(() => {
       if (!window.Bokeh) { window.workbenchBokeh = undefined; reject(new Error("no BokehJS")); }
     }, PATIENCE);
@@ -36,9 +36,13 @@ function watchClicks(model, views) {   // a mark whose source has a column `row`
     if (!rows) continue;
     source.selected.change.connect(() => {
       const [first] = source.selected.indices;
-      if (first !== undefined) model.send({ type: "pick", row: Number(rows[first]) });
+      if (first !== undefined) tell(model, { type: "pick", row: Number(rows[first]) });
     });
   }
+}
+
+function tell(model, message) {   // after a restart nobody listens, and the picture stays as it is
+  try { model.send(message); return true; } catch { return false; }
 }
 
 function theme() {
@@ -61,8 +65,7 @@ function render({ model, el }) {
     const wanted = `${theme()} ${width}`;
     if (!force && wanted === asked) return;
     asked = wanted;
-    box.dataset.busy = "true";
-    model.send({ type: "draw", view: id, seq: ++seq, theme: theme(), width });
+    box.dataset.busy = String(tell(model, { type: "draw", view: id, seq: ++seq, theme: theme(), width }));
   };
   const miss = (sentence) => {              // one notice a page: tables go on without pictures
     window.workbenchNoticed ??= id;

@@ -19,7 +19,7 @@ from workbench.views.figure import themed
 from workbench.views.theme import THEMES
 
 PER_DECADE = 3
-NOTHING = "The device is never idle in this window."
+NOTHING = "No idle time lies in this window."
 HEIGHT = 300
 TOOLTIPS = [("", "@label"), ("gaps", "@count, @from to @below each"), ("idle", "@time (@share)")]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from workbench.views.lod import MAX_RECTS, NONE, Bins, Index, Window
+from workbench.views.wide import wide
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,10 +45,12 @@ def view(lanes: Lanes, request: Mapping[str, Any], found: Found | None = None) -
     - `rects`: int64 start, int64 dur, uint32 event, int32 step, uint16 row, uint16 text; `texts`
       and `colours` in the header are what the last one counts.
     - `bins`: uint8 busy share (255 is full, at least 1 where anything is), uint8 colour of what
-      takes most of the pixel; rows x width each.
+      takes most of the pixel; rows x width each. Where events among them are wide enough for a
+      name, `wide` in the header and six more buffers are as those of `rects`, of these alone.
 
     With a search, `hits` in the header says which of `texts` match, and `bins` carry the same two
-    of the matches alone. `event` is the position in the whole, also where `lanes` are a part.
+    of the matches alone, behind the first two. `event` is the position in the whole, also where
+    `lanes` are a part.
     """
     stretch = Stretch.of(lanes, request)
     lo, hi = stretch.visible(lanes)
@@ -58,9 +61,7 @@ def view(lanes: Lanes, request: Mapping[str, Any], found: Found | None = None) -
     few = visible <= MAX_RECTS or not stretch.b > stretch.a
     if few:
         return _rects(lanes, header, stretch, (lo, hi), found)
-    parts = (lanes,) if found is None else (lanes, found.events)
-    buffers = [b.tobytes() for part in parts for b in stretch.filled(part)]
-    return Reply(header | {"kind": "bins"}, buffers)
+    return _bins(lanes, header | {"kind": "bins"}, stretch, found)
 
 
 def strip(lanes: Lanes, request: Mapping[str, Any], found: Found | None = None) -> Reply:
@@ -114,14 +115,28 @@ class Stretch(NamedTuple):
         nothing = np.empty(0, np.int64)
         return np.concatenate([nothing, *lo]), np.concatenate([nothing, *hi])
 
-    def filled(self, lanes: Lanes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    def bins(self, lanes: Lanes) -> list[Bins]:
+        """Return what the pixels of each run of rows hold."""
+        return [lanes.engine.bins(window, self.width) for window in self.windows()]
+
+    def filled(
+        self, lanes: Lanes, pixels: list[Bins] | None = None
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Return the busy share and the colour of each pixel, rows x pixels."""
         share, colour = [np.empty((0, self.width), np.uint8)], [np.empty((0, self.width), np.uint8)]
-        for window in self.windows():
-            bins = lanes.engine.bins(window, self.width)
+        for window, bins in zip(self.windows(), pixels or self.bins(lanes), strict=True):
             share.append(shade(bins, window))
             colour.append(tint(lanes, bins))
         return np.concatenate(share), np.concatenate(colour)
+
+    def wide(self, pixels: list[Bins]) -> tuple[Index, Index]:
+        """Return row and number of the events that are wide enough for a name."""
+        rows, events = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for window, bins in zip(self.windows(), pixels, strict=True):
+            row, event = wide(bins)
+            rows.append(window.first + row)
+            events.append(event)
+        return np.concatenate(rows), np.concatenate(events)
 
     def rows(self) -> Index:
         """Return the numbers of the rows."""
@@ -175,6 +190,18 @@ def tint(lanes: Lanes, bins: Bins) -> NDArray[np.uint8]:
     return np.where(bins.dominant != NONE, colour, 0).astype(np.uint8)
 
 
+def _bins(lanes: Lanes, header: dict[str, Any], stretch: Stretch, found: Found | None) -> Reply:
+    pixels = stretch.bins(lanes)
+    filled = [*stretch.filled(lanes, pixels)]
+    filled += [] if found is None else stretch.filled(found.events)
+    buffers = [b.tobytes() for b in filled]
+    row, i = stretch.wide(pixels)
+    if len(i):
+        header["wide"], columns = _boxes(lanes, row, i, found)
+        buffers += columns
+    return Reply(header, buffers)
+
+
 def _rects(
     lanes: Lanes,
     header: dict[str, Any],
@@ -184,7 +211,14 @@ def _rects(
 ) -> Reply:
     lo, hi = visible
     i = np.concatenate([np.arange(x, y) for x, y in zip(lo, hi, strict=True)] or [lo])
-    row = np.repeat(stretch.rows(), hi - lo)
+    told, columns = _boxes(lanes, np.repeat(stretch.rows(), hi - lo), i, found)
+    return Reply(header | {"kind": "rects"} | told, columns)
+
+
+def _boxes(
+    lanes: Lanes, row: Index, i: Index, found: Found | None
+) -> tuple[dict[str, Any], list[bytes]]:
+    """Return texts, colours and hits of events, and their columns as `view` has them."""
     # a name stands twice where it names both what is found and what is not
     marked = np.ones(len(i), bool) if found is None else found.keep[i]
     used, text = np.unique(2 * lanes.name[i].astype(np.int64) + marked, return_inverse=True)
@@ -197,8 +231,8 @@ def _rects(
         row.astype("<u2"),
         text.astype("<u2"),
     )
-    header |= {"kind": "rects", "texts": [clip(lanes.names[k]) for k in used]}
-    header["colours"] = lanes.colours[used].tolist()
+    told: dict[str, Any] = {"texts": [clip(lanes.names[k]) for k in used]}
+    told["colours"] = lanes.colours[used].tolist()
     if found is not None:
-        header["hits"] = hit.tolist()
-    return Reply(header, [c.tobytes() for c in columns])
+        told["hits"] = hit.tolist()
+    return told, [c.tobytes() for c in columns]

@@ -15,6 +15,7 @@ from workbench.views import replies
 from workbench.views.drawing import Box, Drawing, Label
 from workbench.views.lod import MAX_RECTS, Window
 from workbench.views.theme import LIGHT, Theme, blend
+from workbench.views.wide import wide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,7 @@ def draw(
     """Draw a stretch of the source's time, in ns; without one, the whole.
 
     Up to `MAX_RECTS` events are boxes with their names; more are the busy share of each pixel, in
-    the colour of what takes most of it.
+    the colour of what takes most of it, and boxes where an event is wide enough for its name.
     """
     return _Painter(lanes, window, width, theme, max_rows).paint()
 
@@ -113,19 +114,22 @@ class _Painter:
         boxes.append(Box(0, AXIS - 1, self.drawing.width, 1, line))
 
     def _paint_events(self, lo: Index, hi: Index) -> None:
-        lanes, palette = self.lanes, self.theme.palette
         for row in range(self.rows):
             for i in range(int(lo[row]), int(hi[row])):
-                start = lanes.origin_ns + int(lanes.start[i])
-                x0 = max(self._x(start), self.gutter)
-                x1 = min(max(self._x(start + int(lanes.dur[i])), x0 + 1), self.gutter + self.plot)
-                wide = x1 - x0 - (0.6 if x1 - x0 > 3 else 0)  # noqa: PLR2004
-                fill = palette[lanes.colours[lanes.name[i]]]
-                self.drawing.boxes.append(Box(x0, self.y[row], wide, self.height[row] - 1, fill))
-                name = _BOILERPLATE.sub("", _BOILERPLATE.sub("", lanes.names[lanes.name[i]]))
-                if fits := _fitted(name, x1 - x0 - 7):
-                    middle = self.y[row] + (self.height[row] - 1) / 2
-                    self.drawing.labels.append(Label(x0 + 4, middle, fits, _onto(fill)))
+                self._paint_event(row, i)
+
+    def _paint_event(self, row: int, i: int) -> None:
+        lanes = self.lanes
+        start = lanes.origin_ns + int(lanes.start[i])
+        x0 = max(self._x(start), self.gutter)
+        x1 = min(max(self._x(start + int(lanes.dur[i])), x0 + 1), self.gutter + self.plot)
+        broad = x1 - x0 - (0.6 if x1 - x0 > 3 else 0)  # noqa: PLR2004
+        fill = self.theme.palette[lanes.colours[lanes.name[i]]]
+        self.drawing.boxes.append(Box(x0, self.y[row], broad, self.height[row] - 1, fill))
+        name = _BOILERPLATE.sub("", _BOILERPLATE.sub("", lanes.names[lanes.name[i]]))
+        if fits := _fitted(name, x1 - x0 - 7):
+            middle = self.y[row] + (self.height[row] - 1) / 2
+            self.drawing.labels.append(Label(x0 + 4, middle, fits, _onto(fill)))
 
     def _paint_pixels(self, window: Window) -> None:
         pixels = round(self.plot)
@@ -135,6 +139,17 @@ class _Painter:
             for colour in np.unique(tint[row][shade[row] > 0]).tolist():
                 share = np.where(tint[row] == colour, shade[row], 0)
                 self._paint_row(row, share, self.theme.palette[colour])
+        self._paint_wide(*wide(bins))
+
+    def _paint_wide(self, rows: Index, events: Index) -> None:
+        """Paint events that are wide enough for a name one by one, their edges clear of others."""
+        for row, i in zip(rows.tolist(), events.tolist(), strict=True):
+            start = self.lanes.origin_ns + int(self.lanes.start[i])
+            x1 = self._x(start + int(self.lanes.dur[i]))
+            if x1 < self.gutter + self.plot:
+                ground = Box(x1 - 1, self.y[row], 1, self.height[row] - 1, self.theme.lane)
+                self.drawing.boxes.append(ground)
+            self._paint_event(row, i)
 
     def _paint_row(self, row: int, share: NDArray[np.uint8], fill: str) -> None:
         """Paint runs of equal busy share as one box each, rising from the bottom of the row."""

@@ -106,7 +106,7 @@ class Timeline extends View {
     const i = this.hit(p), d = this.got;
     if (i >= 0) { this.mark = this.eventAt(i); this.draw(); }
     const what = i >= 0 ? { event: d.event[i] } : { row: p.row, t: String(p.t), slack: String(this.slack()) };
-    this.model.send({ type: "pick", view: this.id, ...what });
+    this.tell({ type: "pick", view: this.id, ...what });
   }
   // the same rule as `Engine.pick`: an instant within reach, what runs here, what is within reach
   hit({ row, t }) {
@@ -142,7 +142,7 @@ class Timeline extends View {
     if (this.hovering) { this.hoverAgain = true; return; }
     const { row, t } = this.pointer;
     this.hovering = { at: this.pointer };
-    this.model.send({ type: "hover", view: this.id, row, t: String(t), slack: String(this.slack()) });
+    if (!this.tell({ type: "hover", view: this.id, row, t: String(t), slack: String(this.slack()) })) this.hovering = null;
   }
   hoverReply(m) {
     const asked = this.hovering, again = this.hoverAgain;
@@ -173,7 +173,7 @@ class Timeline extends View {
   clear() {
     this.selection = null;
     this.select(null);
-    this.model.send({ type: "pick", view: this.id, row: -1, t: "0", slack: "0" });
+    this.tell({ type: "pick", view: this.id, row: -1, t: "0", slack: "0" });
     this.say("Nothing selected");
   }
 }

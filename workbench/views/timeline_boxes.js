@@ -14,17 +14,18 @@ class Boxes {
     this.g.imageSmoothingEnabled = false;
     this.g.drawImage(this.sheet, from, 0, to - from, this.sheet.height,
       x0 + from / scale, AXIS - this.top + d.sheetY, (to - from) / scale, this.sheet.height);
+    if (d.wide) this.drawRects(d.wide);   // by name, and apart from what touches them
   }
-  drawRects() {
+  drawRects(d = this.got) {
     this.shown = 0;
-    const { hits } = this.got;
-    if (!hits) { this.drawBoxes(() => true, this.colours.palette, this.colours.onto); return; }
+    const { hits } = d;
+    if (!hits) { this.drawBoxes(d, () => true, this.colours.palette, this.colours.onto); return; }
     const muted = this.colours.palette.map(() => this.colours.muted);
-    this.drawBoxes((text) => !hits[text], this.colours.dim, muted);
-    this.drawBoxes((text) => hits[text], this.colours.palette, this.colours.onto);  // on top, however thin
+    this.drawBoxes(d, (text) => !hits[text], this.colours.dim, muted);
+    this.drawBoxes(d, (text) => hits[text], this.colours.palette, this.colours.onto);  // on top, however thin
   }
-  drawBoxes(wanted, palette, onto) {
-    const d = this.got, g = this.g, s = this.plot / this.span;
+  drawBoxes(d, wanted, palette, onto) {
+    const g = this.g, s = this.plot / this.span;
     const shift = this.gutter + (Number(d.base - this.base) - this.a) * s, right = this.gutter + this.plot;
     let reached = -1, row = -1;
     const instants = [];
@@ -41,6 +42,7 @@ class Boxes {
       if (b <= reached) continue;          // a sliver inside a pixel that is painted already
       reached = Math.ceil(b);
       const y = AXIS - this.top + r.y, colour = d.colours[d.text[i]];
+      if (d.ground) { g.fillStyle = this.colours.lane; g.fillRect(b - 1, y, 1, r.h - 1); }
       g.fillStyle = joined > 1 ? this.hatched(palette[colour]) : palette[colour];
       g.fillRect(a, y, w > 3 ? b - a - 0.6 : b - a, r.h - 1);
       if (b - a > 30) this.drawText(d.texts[d.text[i]], a, b, y + (r.h - 1) / 2, joined > 1 ? this.colours.text : onto[colour]);

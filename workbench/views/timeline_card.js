@@ -100,8 +100,9 @@ class Card {
   }
   send(what, done = "", closing = false) {
     this.waiting = { asked: ++this.asked, done, closing };
-    this.timeline.model.send({ type: "note", view: this.timeline.id, asked: this.asked, ...what });
+    const told = this.timeline.tell({ type: "note", view: this.timeline.id, asked: this.asked, ...what });
     clearTimeout(this.patience);
+    if (!told) { this.refused(`Not kept: ${LOST}.`); return; }
     if (what.do !== "show") this.patience = setTimeout(() => this.refused("The kernel has not answered, so this is not kept yet."), KERNEL_PATIENCE);
   }
   answered(m) {

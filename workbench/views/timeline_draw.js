@@ -2,6 +2,7 @@
 // It continues timeline_boxes.js; timeline_view.js continues it (timeline.py joins all of them).
 
 const AXIS = 24, SCROLLBAR = 13;
+const LOST = "the kernel was restarted: run the cell again";
 const BUSY_AFTER = 400;       // ms until the status says that the kernel is busy
 const SMALL = "11px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
@@ -222,7 +223,7 @@ class Picture extends Boxes {
   report() {
     const late = this.asked && performance.now() - this.asked.at > BUSY_AFTER, got = this.got;
     const count = this.count(), events = count === null ? "" : `${count.toLocaleString("en")} events in sight · `;
-    const wait = !late ? "" : this.answered ? " · the kernel is busy" : " · overview only: the kernel has not answered yet";
+    const wait = this.lost ? ` · ${LOST}` : !late ? "" : this.answered ? " · the kernel is busy" : " · overview only: the kernel has not answered yet";
     const none = this.lanes.length ? "" : "Nothing to draw: the source has no events. ";
     this.left.textContent = `${none}${events}${duration(this.span)} shown${wait}`;
     Object.assign(this.root.dataset, { kind: got && !got.snapshot ? got.kind : "", busy: String(Boolean(this.asked)) });

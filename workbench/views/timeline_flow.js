@@ -17,7 +17,7 @@ class Links {
     const stops = this.stops, t = this.timeline;
     if (stops.length < 2) { t.say(t.mark ? "No links" : "Nothing selected"); return; }
     this.at = (this.at + by + stops.length) % stops.length;   // the kernel may still owe the last step
-    this.model.send({ type: "pick", view: t.id, event: stops[this.at].event });
+    this.timeline.tell({ type: "pick", view: t.id, event: stops[this.at].event });
   }
   told(mark) {                    // what is said when a walk arrives
     const at = this.at = Math.max(0, this.stops.findIndex((s) => s.event === mark.event));

@@ -71,13 +71,13 @@ class Keys {
     const { items } = this.timeline.shelf, item = this.timeline.shelf.focused();
     return items.slice(0, items.indexOf(item) + 1).reverse().find((i) => i.kind === "head");
   }
-  along(by) { this.timeline.model.send({ type: "move", view: this.timeline.id, by }); }
+  along(by) { this.timeline.tell({ type: "move", view: this.timeline.id, by }); }
   across(by) {                    // the next row that is drawn, of this lane or of the one beside it
     const t = this.timeline, { items, lanes } = t.shelf, me = t.rows[t.mark.row];
     const drawn = items.filter((i) => i.kind === "lane").flatMap((i) => Array.from({ length: lanes[i.k].rows }, (_, r) => lanes[i.k].first + r));
     const rows = drawn.filter((r) => t.rows[r].h || r === t.mark.row), at = rows.indexOf(t.mark.row);
     if (me.y < 0 || at + by < 0 || at + by >= rows.length) { this.ended(); return; }
-    t.model.send({ type: "move", view: t.id, row: rows[at + by] });
+    t.tell({ type: "move", view: t.id, row: rows[at + by] });
   }
   ended() { this.timeline.say("No further event there"); }
 }

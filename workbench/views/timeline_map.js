@@ -33,7 +33,7 @@ class Minimap {
     const spot = `${width} ${version}`;
     if (spot === this.lastSpot) return;
     this.lastSpot = spot;
-    this.model.send({ type: "map", view: t.id, version, width, runs: Shelf.runs(this.rows()) });
+    this.timeline.tell({ type: "map", view: t.id, version, width, runs: Shelf.runs(this.rows()) });
   }
   receive(m, buffers) {
     const [busy, colour, hits] = buffers.map((b) => array(b, Uint8Array));
@@ -44,12 +44,10 @@ class Minimap {
   paint() {                       // a line a row, as strong as it is busy
     if (!this.got) return;
     const { busy, colour, width } = this.got, rows = busy.length / width;
-    const image = new ImageData(width, Math.max(rows, 1)), c = this.timeline.colours.palette.map(rgb);
-    for (let i = 0; i < busy.length; i++) {
-      if (!busy[i]) continue;
-      const [r, g, b] = c[colour[i]];
-      image.data.set([r, g, b, 60 + (busy[i] * 195) / 255], i * 4);
-    }
+    const image = new ImageData(width, Math.max(rows, 1)), c = this.timeline.colours.packed;
+    const px = new Uint32Array(image.data.buffer);
+    for (let i = 0; i < busy.length; i++)
+      if (busy[i]) px[i] = (c[colour[i]] & 0xffffff) | ((60 + (busy[i] * 195) / 255) << 24);
     Object.assign(this.sheet, { width, height: Math.max(rows, 1) });
     this.sheet.getContext("2d").putImageData(image, 0, 0);
   }

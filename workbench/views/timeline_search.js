@@ -56,9 +56,9 @@ class Finder {
     clearTimeout(this.typing);
     if (this.box.value === this.sent) return;
     this.sent = this.box.value;
-    this.model.send({ type: "search", text: this.sent });
+    this.timeline.tell({ type: "search", text: this.sent });
   }
-  step(by) { this.look(); this.model.send({ type: "step", by }); }
+  step(by) { this.look(); this.timeline.tell({ type: "step", by }); }
   focus() { this.box.focus(); this.box.select(); }
   leave() {                    // back to the picture, without a search
     this.box.value = "";

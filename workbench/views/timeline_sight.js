@@ -20,7 +20,7 @@ class Sight {
     const lanes = t.shelf.inSight().filter((item) => item.kind === "lane").map((item) => item.k).slice(0, MOST_READ);
     const few = d.kind === "rects" ? this.events(d) : null;
     if (few) this.fill(["event", "lane", "start", "duration"], few);
-    else this.model.send({ type: "sight", view: t.id, base: String(t.base), a: t.a, b: t.b, lanes });
+    else this.timeline.tell({ type: "sight", view: t.id, base: String(t.base), a: t.a, b: t.b, lanes });
   }
   events(d) {                     // in order of lanes and time; null where there are many
     const t = this.timeline, rows = [], inside = new Set(t.shelf.rowsInSight());

@@ -4,6 +4,7 @@
 const MAX_RECTS = 5000;
 const WELL_SEEN = 200;        // as in timeline.py
 const LISTED = 4;
+const WIDE = 24;             // as in wide.py
 
 // starts and ends of boxes from the gaps between them, row by row: as doubles, exact up to 2^53 ns
 // (104 days); beyond that `exact` has starts and lengths as BigInt
@@ -122,9 +123,11 @@ class StaticModel extends Traits {
     const header = { ...m, n };
     if (boxes <= MAX_RECTS && !m.bins) return this.rects(header, spans, rows);
     const matches = this.hit ? this.fromEvents(m, a, b, spans, this.hit) : [];
-    return [{ ...header, kind: "bins" }, [...this.fromEvents(m, a, b, spans, shown), ...matches]];
+    const least = (WIDE * (b - a)) / m.width, single = (i) => this.events(i) === 1 && Math.min(this.t1[i], b) - Math.max(this.t0[i], a) >= least;
+    const [wide, columns] = this.rects({}, spans, rows, single), pixels = [...this.fromEvents(m, a, b, spans, shown), ...matches];
+    return [{ ...header, kind: "bins", ...(wide.texts.length ? { wide } : {}) }, wide.texts.length ? [...pixels, ...columns] : pixels];
   }
-  rects(header, spans, rows) {
+  rects(header, spans, rows, wanted = () => true) {
     const index = [], row = [], texts = [], at = new Map(), tints = [], hits = [], counts = [];
     const text = (i) => {      // boxes of one event share their name; each other one has its own
       const known = this.events(i) === 1 ? at.get(this.name[i]) : undefined;
@@ -134,7 +137,7 @@ class StaticModel extends Traits {
       if (this.hit) hits.push(this.hitTexts[this.name[i]]);
       return texts.push(this.textOf(i)) - 1;
     };
-    spans.forEach(([lo, hi], k) => { for (let i = lo; i < hi; i++) if (!this.shown || this.shown[i]) { index.push(i); row.push(rows[k]); } });
+    spans.forEach(([lo, hi], k) => { for (let i = lo; i < hi; i++) if ((!this.shown || this.shown[i]) && wanted(i)) { index.push(i); row.push(rows[k]); } });
     const numbered = Uint16Array.from(index, text);
     return [{ ...header, ...(this.hit ? { hits } : {}), kind: "rects", texts, colours: tints, counts },
       [BigInt64Array.from(index, (i) => this.start(i)), BigInt64Array.from(index, (i) => this.dur(i)), Uint32Array.from(index),

@@ -35,7 +35,7 @@ class Tracks {
     if (!tracks.length || spot === this.lastSpot) return;
     this.lastSpot = spot;
     this.asked = ++this.seq;
-    t.model.send({ type: "tracks", view: t.id, seq: this.seq, tracks, ...t.stretch() });
+    if (!t.tell({ type: "tracks", view: t.id, seq: this.seq, tracks, ...t.stretch() })) this.asked = null;
   }
   receive(m, buffers) {
     if (m.seq !== this.asked) return;

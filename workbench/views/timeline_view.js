@@ -8,6 +8,7 @@
 const MIN_SPAN = 10;          // ns across the whole width: 1 ns ticks still stand apart
 const MARGIN = 0.1;           // drawn beyond each edge, so that a pan has something to show
 const BELOW = 180;            // px above and below what is in sight that are asked for too
+const COLUMNS = [BigInt64Array, BigInt64Array, Uint32Array, Int32Array, Uint16Array, Uint16Array];
 const KEYS = "w/s zoom · a/d pan · f all · arrows walk · [ ] links · Shift+drag measures · / search · e note · ? all keys";
 
 class View extends Picture {
@@ -135,9 +136,13 @@ class View extends Picture {
     if (spot === this.lastSpot && !(this.got && this.got.stale)) return;      // the kernel has no better picture of it
     this.lastSpot = spot;
     this.asked = { seq: ++this.seq, at: performance.now() };
-    this.model.send({ type: "view", view: this.id, seq: this.seq, version: this.model.get("version"), runs, ...this.stretch() });
+    if (!this.tell({ type: "view", view: this.id, seq: this.seq, version: this.model.get("version"), runs, ...this.stretch() })) { this.asked = null; return; }
     this.root.dataset.busy = "true";
     setTimeout(() => this.draw(), BUSY_AFTER + 20);
+  }
+  tell(message) {              // false where the kernel that knew this view is gone
+    try { this.model.send(message); this.lost = false; } catch { this.lost = true; this.report(); }
+    return !this.lost;
   }
   stretch() {                  // the window and a little more, as requests name it
     const extra = this.span * MARGIN, a = Math.max(this.a - extra, -Number(this.base));
@@ -154,7 +159,9 @@ class View extends Picture {
     if (!this.asked || m.seq !== this.asked.seq) return;
     const got = this.withRows({ ...m, base: BigInt(m.base) });
     if (m.kind === "bins") {
-      [got.busy, got.colour, got.hitBusy, got.hitColour] = buffers.map((b) => array(b, Uint8Array));
+      const { wide } = m, pixels = wide ? buffers.slice(0, -COLUMNS.length) : buffers;
+      [got.busy, got.colour, got.hitBusy, got.hitColour] = pixels.map((b) => array(b, Uint8Array));
+      if (wide) this.readRects(Object.assign(wide, { base: got.base, ground: true }), buffers.slice(-COLUMNS.length));
       this.paintBins(got);
     } else this.readRects(got, buffers);
     this.got = got;
@@ -170,8 +177,7 @@ class View extends Picture {
     return got;
   }
   readRects(got, buffers) {
-    const types = [BigInt64Array, BigInt64Array, Uint32Array, Int32Array, Uint16Array, Uint16Array];
-    [got.start, got.dur, got.event, got.step, got.row, got.text] = types.map((T, k) => array(buffers[k], T));
+    [got.start, got.dur, got.event, got.step, got.row, got.text] = COLUMNS.map((T, k) => array(buffers[k], T));
     got.x0 = Float64Array.from(got.start, (s) => Number(s - got.base));
     got.length = Float64Array.from(got.dur, Number);
   }

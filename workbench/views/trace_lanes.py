@@ -20,6 +20,8 @@ TABLES = ("steps", "activities", "ranges", "ops")
 """Tables that a timeline shows unless it is told otherwise."""
 DEVICE_WORDS = {"cuda": "GPU", "rocm": "GPU", "cpu": "CPU"}
 HOST = "CPU"
+NO_STREAM = (2**32 - 1, -1)
+"""What CUPTI writes as the stream of a wait for a whole device or for an event."""
 _THREAD_WITH_ID = re.compile(r"^thread \d+ \((.*)\)$")
 
 
@@ -106,7 +108,11 @@ def _ranges(trace: Trace, prefix: str) -> Layer:
     """Show annotations except those that steps and collectives already stand for."""
     frame = trace.ranges.filter(
         ~pl.col("domain").cast(pl.String).is_in(["step", "gloo", "nccl"])
-    ).with_columns(kind=pl.lit("range"), domain=pl.col("domain").cast(pl.String))
+    ).with_columns(
+        pl.when(~pl.col("stream").is_in(NO_STREAM)).then("stream"),
+        kind=pl.lit("range"),
+        domain=pl.col("domain").cast(pl.String),
+    )
 
     def label(key: Mapping[str, Any]) -> str:
         where = _thread(trace, key["thread"])

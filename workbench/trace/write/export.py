@@ -13,6 +13,15 @@ from workbench.trace.write.part import Part
 
 CHROME, PARQUET = "chrome", "parquet"
 FORMS = (CHROME, PARQUET)
+_PAGE = "`workbench report` writes a page"
+_TABLE = "`workbench show … -o` writes a table"
+_PICTURE = "`wb.save_view` writes a picture"
+_TRACE = "a trace for Perfetto ends in .json or .json.gz"
+OTHERS = {
+    ".html": _PAGE, ".htm": _PAGE, ".csv": _TABLE, ".xlsx": _TABLE, ".png": _PICTURE,
+    ".svg": _PICTURE, ".gz": _TRACE, ".zip": _TRACE,
+}  # fmt: skip
+"""Suffixes of files that are not written here, and what is."""
 Cut = Callable[[Trace], Part]
 
 
@@ -33,10 +42,16 @@ def export(
     Raises
     ------
     UsageError
-        An unknown form, one that doesn't fit the name, or something lies at `out` already.
+        An unknown form, one that doesn't fit the name, no form and the name of a file of another
+        kind, or something lies at `out` already.
     InputError
         It can't be written.
     """
+    if not (form or cut) and out.suffix in OTHERS and not out.name.endswith(chrome.SUFFIXES):
+        raise UsageError(
+            f"{out} would be a folder of Parquet: {OTHERS[out.suffix]}; give --format parquet if a "
+            "folder of that name is meant."
+        )
     form = form or (CHROME if out.name.endswith(chrome.SUFFIXES) or cut else PARQUET)
     if form not in FORMS:
         raise UsageError(f"There is no form {form!r}; known: {' and '.join(FORMS)}.")
