@@ -64,6 +64,8 @@ def environment(plan: CapturePlan, rank: int, port: int | None) -> dict[str, str
     env = dict(os.environ) | {"PYTHONUNBUFFERED": "1"}
     if env.get("MPLBACKEND", "").startswith("module://"):
         del env["MPLBACKEND"]  # a notebook kernel's own, unknown outside of it
+    # From this level on the profiler says that its buffers were full; by default it does not.
+    env.setdefault("KINETO_LOG_LEVEL", "2")
     if plan.script is not None and plan.device == "cpu":
         env["CUDA_VISIBLE_DEVICES"] = ""
     if port is not None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.capture import folder, manifest, outcome
+from workbench.capture.lost import lost
 from workbench.capture.telemetry import Host, Nvml, Telemetry, TelemetrySource
 
 if TYPE_CHECKING:
@@ -262,6 +263,7 @@ class Supervisor(threading.Thread):
         with self._lock:
             manifest.merge(self._content, {"notes": notes}, 0)
             self._content |= {"status": status, "error": self.error, "ended": manifest.now()}
+            self._content["lost"] = lost(self.path / "log.txt")
         for leftover in self.path.glob(".*"):
             leftover.unlink()
         folder.write_manifest(self.path, self._content)
