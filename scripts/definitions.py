@@ -216,6 +216,9 @@ SUBJECTS = {
         "workbench.capture.overhead:overhead",
         "workbench.capture.slowdown",
         "workbench.capture.slowdown:profiler_slowdown",
+        "workbench.capture.quiet:unquiet",
+        "workbench.capture.power:recorded",
+        "workbench.capture.power:counted",
     ],
 }
 

@@ -15,13 +15,14 @@ from workbench import units
 from workbench.capture import folder
 from workbench.capture.lost import KINDS
 from workbench.capture.overhead import known
+from workbench.capture.quiet import unquiet
 from workbench.capture.slowdown import profiler_slowdown
 from workbench.errors import InputError
 
 SLOWDOWN, FEW, UNEVEN, LOST = "traced steps change", "enough steps", "warm-up", "records lost"
 SHORT = "traced steps"
 LIGHTER = "record fewer steps (--steps {}), or less of each: --no-shapes, --no-memory, no --stacks"
-MOST = 500
+MOST = 100
 """More steps than this are no advice."""
 
 
@@ -49,6 +50,7 @@ def recorded(run: Path) -> Remarks:
     except InputError:
         return Remarks()
     found = [_warm_up(manifest), _short(manifest), _enough(manifest), _change(manifest)]
+    found += [Remark(u.aspect, "partly", u.detail, u.advice) for u in unquiet(run, manifest)]
     found += _lost(manifest)
     return Remarks(tuple(remark for remark in found if remark is not None))
 
