@@ -75,6 +75,13 @@ def test_what_profiling_cost(linked):
     assert found["detail"] == "traced steps take +50.0 % (95 %: +40.0 to +60.0)"
 
 
+def test_without_untraced_steps_the_cost_is_unknown_and_the_fix_is_named(linked):
+    cost = Overhead(1.5e6, None, 4, 0, reason="the run has no untraced steps")
+    found = rows(wb.trust(linked, overhead=cost))["cost of profiling"]
+    assert (found["state"], found["detail"]) == ("no", "the run has no untraced steps")
+    assert "--untraced" in found["advice"]
+
+
 def test_the_profilers_own_work(tmp_path):
     # steps 0-100 and 100-200; overhead 90-110, of which all lies in the two complete steps
     own = op("Activity Buffer Request", 90, 20) | {"cat": "overhead"}

@@ -157,7 +157,8 @@ def _profiling(overhead: Overhead | None) -> Finding:
         advice = "record with `workbench record`, which times steps without the profiler too"
         return Finding(aspect, "no", "no step was timed without the profiler", advice)
     if overhead.ratio is None:
-        return Finding(aspect, "no", overhead.reason or "unknown")
+        advice = "time some steps without the profiler (--untraced)"
+        return Finding(aspect, "no", overhead.reason or "unknown", advice)
     detail = f"traced steps take {100 * overhead.ratio:+.1f} %"
     if overhead.low is not None and overhead.high is not None:
         detail += f" (95 %: {100 * overhead.low:+.1f} to {100 * overhead.high:+.1f})"

@@ -56,6 +56,8 @@ def job(plan: CapturePlan, folder: Path, rank: int) -> dict[str, Any]:
         "shapes": plan.shapes,
         "memory": plan.memory,
         "stacks": plan.stacks,
+        "memory_history": plan.memory_history,
+        "execution_trace": plan.execution_trace,
     }
 
 
