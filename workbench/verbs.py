@@ -40,6 +40,10 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
     execution_trace: Annotated[
         bool, typer.Option("--execution-trace", help="Keep torch's execution trace.")
     ] = False,
+    early_profiler: Annotated[
+        bool,
+        typer.Option("--early-profiler", help="Start it before a script captures CUDA graphs."),
+    ] = False,
     python: Annotated[
         Path | None, typer.Option(help="Interpreter of the training environment.")
     ] = None,
@@ -73,6 +77,7 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
         stacks=stacks,
         memory_history=memory_history,
         execution_trace=execution_trace,
+        early_profiler=early_profiler,
         python=python,
         timeout_s=timeout,
         out=out,

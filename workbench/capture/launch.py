@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.capture.manifest import usable_threads
 from workbench.capture.process import RankProcess
+from workbench.workloads.options import GRAPHED_MODES
 
 if TYPE_CHECKING:
     from workbench.capture.plan import CapturePlan
@@ -58,7 +59,14 @@ def job(plan: CapturePlan, folder: Path, rank: int) -> dict[str, Any]:
         "stacks": plan.stacks,
         "memory_history": plan.memory_history,
         "execution_trace": plan.execution_trace,
+        "early_profiler": plan.early_profiler or _replays_graphs(plan.spec),
     }
+
+
+def _replays_graphs(spec: Any) -> bool:
+    return bool(getattr(spec, "cuda_graphs", False)) or (
+        getattr(spec, "compile", None) in GRAPHED_MODES
+    )
 
 
 def environment(plan: CapturePlan, rank: int, port: int | None) -> dict[str, str]:

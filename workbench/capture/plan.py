@@ -54,6 +54,9 @@ class CapturePlan:
     """Keep the history of the GPU's allocator, as rank0.memory.json."""
     execution_trace: bool = False
     """Keep torch's execution trace, operators and what they depend on, as rank0.et.json."""
+    early_profiler: bool = False
+    """Start the profiler once before the training begins, since kernels of CUDA graphs that are
+    captured before its first start are never recorded; workloads that replay graphs always do."""
     python: Path | None = None
     """The interpreter of the training environment; None is this one."""
     timeout_s: float | None = None

@@ -17,7 +17,7 @@ from .clock import CudaClock, HostClock
 from .events import Events
 from .extras import NO_ALLOCATOR, Extras
 from .recorder import Lengths, Recorder
-from .tracing import RecordingError, Switches, TorchTracer
+from .tracing import RecordingError, Switches, TorchTracer, awaken
 
 _OLDEST = (3, 10)
 _INSTALLED = re.compile(r"([A-Za-z0-9._-]+?)-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info")
@@ -68,6 +68,8 @@ def _run(job: dict[str, Any], events: Events) -> None:
     events.send("setup", message=reason, facts=_facts(torch, device, reason))
     if device.type == "cuda":
         torch.cuda.set_device(device)
+        if job["early_profiler"]:
+            awaken(torch)
     if job["script"] is None:
         from .workload import run_workload as body
     else:

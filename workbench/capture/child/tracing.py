@@ -71,6 +71,12 @@ class TorchTracer:
         self.exported = True
 
 
+def awaken(torch: Any) -> None:
+    """Start and stop the profiler, so that graphs captured from now on are known to it."""
+    with torch.profiler.profile(activities=torch.profiler.supported_activities()):
+        torch.cuda.synchronize()
+
+
 def compress(raw: Path, target: Path) -> None:
     """Gzip a trace file and remove it; without a step in it, raise and leave no target."""
     packed = target.with_name(f".{target.name}.part")
