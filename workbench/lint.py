@@ -26,7 +26,7 @@ FIXES: Mapping[str, str] = {
     "frames": "add --stacks (steps take longer, and the trace is larger)",
     "modules": "add --stacks (steps take longer, and the trace is larger)",
     "steps": "record at least two (--steps)",
-    "graph_kernels_missing": "add --early-profiler, so that it runs once before graphs are captured",
+    "graph_kernels_missing": "add --early-profiler: it must run once before graphs are captured",
 }
 """What an option of `record` gives."""
 _DOCTOR = "`workbench doctor` says whether the driver lets you record the device"
