@@ -32,8 +32,12 @@ FIXES: Mapping[str, str] = {
 _DOCTOR = "`workbench doctor` says whether the driver lets you record the device"
 ON_A_GPU: Mapping[str, str] = dict.fromkeys(("activity", "accelerator", "launches"), _DOCTOR)
 """What only a run on a GPU should hold."""
-NO_FIX = ("activities with a launch", "activities with an operator", "clock resolution",
-          "the profiler's own work", "clock_skew_unknown")  # fmt: skip
+NO_FIX = (
+    "activities with a launch",
+    "activities with an operator",
+    "clock resolution",
+    "the profiler's own work",
+)
 """What `trust` tells for the reader's information."""
 LARGEST = 40 * 10**6
 """Bytes of compressed traces, some seconds to read, up to which they are looked at unasked."""

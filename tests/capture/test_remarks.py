@@ -50,6 +50,12 @@ def test_fewer_steps_than_asked_for(told):
     assert found[remarks.SHORT].detail == "2 of the 5 that were asked for"
 
 
+def test_a_script_that_schedules_its_own_profiler_is_not_held_against_the_plan(told):
+    own = {"limit": None, "detected": True, "stable": False, "spread": 0.5, "steps": 3}
+    found = told(status="done", plan={"steps": 5}, warmup=own, steps=steps([9, 9], [9, 9]))
+    assert not {remarks.SHORT, remarks.UNEVEN} & set(found)
+
+
 def test_the_profiler_slows_down(told):
     found = told(steps=steps([100] * 16, [105_000_000] * 16 + [240_000_000] * 8))[remarks.SLOWDOWN]
     assert found.detail.startswith("behind the first 16 of 24 a step takes 240 ms instead of 105")

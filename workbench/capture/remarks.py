@@ -60,6 +60,8 @@ def _warm_up(manifest: Mapping[str, Any]) -> Remark | None:
     told = manifest.get("warmup")
     if not isinstance(told, dict) or told.get("stable") is not False or not told.get("detected"):
         return None
+    if _is_scheduled_by_script(manifest):
+        return None
     width, steps = told.get("spread"), told.get("steps")
     if not isinstance(width, int | float):
         detail = f"{steps} steps, too few to tell whether they were steady"
@@ -69,11 +71,19 @@ def _warm_up(manifest: Mapping[str, Any]) -> Remark | None:
     return Remark(UNEVEN, "partly", detail, advice)
 
 
+def _is_scheduled_by_script(manifest: Mapping[str, Any]) -> bool:
+    """Say whether a profiler of the script's own said how many steps there are."""
+    told = manifest.get("warmup")
+    return isinstance(told, dict) and told.get("limit", 0) is None
+
+
 def _short(manifest: Mapping[str, Any]) -> Remark | None:
     """Say when fewer steps were traced than asked for."""
     plan, steps = manifest.get("plan"), manifest.get("steps")
     asked = plan.get("steps") if isinstance(plan, dict) else None
     if manifest.get("status") != "done" or not isinstance(asked, int) or not steps:
+        return None
+    if _is_scheduled_by_script(manifest):
         return None
     cost = known(manifest)
     if cost is None or cost.traced >= asked:
