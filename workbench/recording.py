@@ -30,8 +30,8 @@ def follow(plan: CapturePlan) -> None:
         raise typer.Exit(INTERRUPTED)
     if status == "failed":
         raise CaptureError(f"{run.error} [log: {run.path / 'log.txt'}]")
-    _print_gaps(run)
     typer.echo(run.path)
+    _print_gaps(run)
 
 
 @contextmanager

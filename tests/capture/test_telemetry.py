@@ -2,6 +2,8 @@
 
 import csv
 import ctypes
+import shutil
+import subprocess
 import sys
 import time
 from types import SimpleNamespace
@@ -119,6 +121,16 @@ def test_units_are_converted_and_what_a_gpu_lacks_is_left_out(library):
         }
     ]
     gpus.close()
+
+
+def test_throttle_reasons_under_their_newer_name():
+    class Newer(FakeNvml):
+        nvmlDeviceGetCurrentClocksThrottleReasons = None
+
+        def nvmlDeviceGetCurrentClocksEventReasons(self, handle):
+            return 0x80
+
+    assert Nvml(Newer()).sample()[0]["throttle_reasons"] == 0x80
 
 
 def test_a_code_of_the_library_is_an_error():
@@ -338,3 +350,48 @@ def test_telemetry_that_cannot_be_written_says_so_and_goes_on(tmp_path):
     telemetry.start()
     telemetry.stop()
     assert "telemetry stopped" in telemetry.error
+
+
+COMPILED = """
+#include <string.h>
+typedef struct gpu *device;
+typedef struct { unsigned gpu, memory; } rates;
+typedef struct { unsigned long long total, free, used; } bytes;
+static int there;
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlSystemGetDriverVersion(char *v, unsigned n) { return n < 6 ? 7 : (strcpy(v, "550.1"), 0); }
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = 1; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, device *d) { *d = (device)&there; return (int)i; }
+int nvmlDeviceGetName(device d, char *v, unsigned n) { strncpy(v, "Compiled", n); return 0; }
+int nvmlDeviceGetUUID(device d, char *v, unsigned n) { strncpy(v, "GPU-cc", n); return 0; }
+int nvmlDeviceGetPowerUsage(device d, unsigned *mw) {
+    *mw = 350000; return d == (device)&there ? 0 : 2; }
+int nvmlDeviceGetTotalEnergyConsumption(device d, unsigned long long *mj) {
+    *mj = 1ULL << 40; return 0; }
+int nvmlDeviceGetCurrentClocksThrottleReasons(device d, unsigned long long *bits) {
+    *bits = 0x40; return 0; }
+int nvmlDeviceGetUtilizationRates(device d, rates *r) { r->gpu = 87; r->memory = 3; return 0; }
+int nvmlDeviceGetMemoryInfo(device d, bytes *m) { m->used = 1ULL << 33; return 0; }
+int nvmlDeviceGetTemperature(device d, int sensor, unsigned *c) { *c = 41 + sensor; return 0; }
+int nvmlDeviceGetClockInfo(device d, int which, unsigned *mhz) { *mhz = 1000 * which; return 0; }
+"""
+"""A library with the signatures of nvml.h."""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_compiled_library_is_called_as_its_header_says(tmp_path, monkeypatch):
+    (tmp_path / "nvml.c").write_text(COMPILED)
+    shared = tmp_path / "libnvidia-ml.so.1"
+    words = ["cc", "-w", "-shared", "-fPIC", "-o", str(shared), str(tmp_path / "nvml.c")]
+    subprocess.run(words, check=True)
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setattr("workbench.capture.nvml_library.SHARED", str(shared))
+    gpus = Nvml.open()
+    assert (gpus.driver, gpus.names) == ("550.1", ["Compiled"])
+    (row,) = gpus.sample()
+    assert (row["power_w"], row["energy_j"]) == (350.0, pytest.approx(2**40 / 1000))
+    assert (row["memory_used_bytes"], row["utilisation_pct"]) == (2**33, 87)
+    assert (row["temperature_c"], row["throttle_reasons"]) == (41, 0x40)
+    assert (row["core_clock_mhz"], row["memory_clock_mhz"]) == (1000, 2000)
+    assert row["uuid"] == "GPU-cc"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from workbench.capture.nvml_library import Library
@@ -80,8 +81,16 @@ class Nvml:
             "memory_clock_mhz": ask(lambda: lib.nvmlDeviceGetClockInfo(handle, lib.NVML_CLOCK_MEM)),
             "uuid": self.uuids[index],
             "energy_j": ask(lambda: lib.nvmlDeviceGetTotalEnergyConsumption(handle) * _J_PER_MJ),
-            "throttle_reasons": ask(lambda: lib.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
+            "throttle_reasons": self._throttles(handle),
         }
+
+    def _throttles(self, handle: Any) -> int | None:
+        """Return the bits; newer versions of the library call them events."""
+        for kind in ("Throttle", "Event"):
+            ask = getattr(self.library, f"nvmlDeviceGetCurrentClocks{kind}Reasons", None)
+            if ask is not None and (found := self._ask(partial(ask, handle))) is not None:
+                return int(found)
+        return None
 
     def _uuid(self, handle: Any) -> str | None:
         found = self._ask(lambda: self.library.nvmlDeviceGetUUID(handle))
