@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,17 @@ def test_k70_graph_launches_without_kernels_are_told_with_the_fix(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps({"schema_version": 1, "device": "cuda:0"}))
     told = {row["aspect"]: row["fix"] for row in lint.lint(tmp_path).iter_rows(named=True)}
     assert told["graph_kernels_missing"].startswith("add --early-profiler")
+
+
+@pytest.mark.corpus
+def test_every_case_of_flops_is_tried_where_costs_are_tested(corpus):
+    costs = Path(__file__).parents[1] / "costs"
+    tried = set(re.findall(r"K\d\d", "".join(p.read_text() for p in costs.glob("test_*.py"))))
+    areas = re.findall(
+        r"^### (K\d\d) · (\w+)$", (corpus / "cases/known_cases.md").read_text(), re.M
+    )
+    wanted = {case for case, area in areas if area == "flops"}
+    assert wanted == {"K44", "K45", "K46", "K47"}
+    assert wanted <= tried
+    here = set(re.findall(r"k(\d\d)_", Path(__file__).read_text()))
+    assert {case for case, area in areas if area == "capture"} == {f"K{number}" for number in here}
