@@ -125,7 +125,7 @@ def test_every_case_of_flops_is_tried_where_costs_are_tested(corpus):
     costs = Path(__file__).parents[1] / "costs"
     tried = set(re.findall(r"K\d\d", "".join(p.read_text() for p in costs.glob("test_*.py"))))
     areas = re.findall(
-        r"^### (K\d\d) · (\w+)$", (corpus / "cases/known_cases.md").read_text(), re.M
+        r"^### (K\d\d) · (\w+)$", (corpus / "cases/known_cases.md").read_text(), re.MULTILINE
     )
     wanted = {case for case, area in areas if area == "flops"}
     assert wanted == {"K44", "K45", "K46", "K47"}
