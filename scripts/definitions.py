@@ -211,7 +211,15 @@ SUBJECTS = {
         "workbench.analysis.rules.nsight",
     ],
     "Comparison": ["workbench.analysis.compare", "workbench.analysis.compare:compare"],
-    "Overhead of profiling": ["workbench.capture.overhead"],
+    "Overhead of profiling": [
+        "workbench.capture.overhead",
+        "workbench.capture.overhead:overhead",
+        "workbench.capture.slowdown",
+        "workbench.capture.slowdown:profiler_slowdown",
+        "workbench.capture.quiet:unquiet",
+        "workbench.capture.power:recorded",
+        "workbench.capture.power:counted",
+    ],
 }
 
 

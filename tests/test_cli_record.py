@@ -52,6 +52,16 @@ def test_a_script_is_recorded_with_its_own_arguments(workbench, tmp_path):
     assert folder.read(tmp_path / "R").manifest["plan"]["arguments"] == ["999", "--steps", "7"]
 
 
+def test_a_recording_ends_with_what_it_lacks(workbench, tmp_path):
+    code, out, err = workbench("record", "--script", LOOP, *SHORT, "-o", "R", "--", "999")
+    assert (code, out) == (0, f"{tmp_path / 'R'}\n")
+    lines = err.splitlines()
+    head = next(i for i, line in enumerate(lines) if "things to know" in line)
+    assert f"workbench show {tmp_path / 'R'} trust" in lines[head]
+    (few,) = (line for line in lines[head:] if line.startswith("  enough steps: "))
+    assert few.endswith("(--untraced 5 --steps 5)")
+
+
 def test_a_failed_recording_is_one_sentence_and_exit_2(workbench, tmp_path):
     code, out, err = workbench("record", "--script", LOOP, *SHORT, "-o", "R", "--", "9", "raise")
     assert (code, out) == (2, "")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from workbench.capture import record
-from workbench.errors import CaptureError
+from workbench.errors import CaptureError, WorkbenchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +31,7 @@ def follow(plan: CapturePlan) -> None:
     if status == "failed":
         raise CaptureError(f"{run.error} [log: {run.path / 'log.txt'}]")
     typer.echo(run.path)
+    _print_gaps(run)
 
 
 @contextmanager
@@ -54,6 +55,19 @@ def _wait(run: Run) -> str:
             typer.echo("cancelling; once more ends it by force", err=True)
             run.cancel()
     return run.status
+
+
+def _print_gaps(run: Run) -> None:
+    """Say what the recording lacks, with the fix of each gap; reading it makes it ready as well."""
+    from workbench import lint
+
+    try:
+        gaps = lint.lint(run.path)
+    except WorkbenchError as error:
+        typer.echo(f"the recording cannot be read yet: {error}", err=True)
+        return
+    for line in lint.lines(run.path, gaps):
+        typer.echo(line, err=True)
 
 
 def _print_progress(progress: Progress) -> None:

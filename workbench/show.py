@@ -116,6 +116,12 @@ def _overhead(source: Source) -> object:
     return recorded(source.ranks[0].meta.path.parent)
 
 
+def _remarks(source: Source) -> object:
+    from workbench.capture.remarks import recorded
+
+    return recorded(source.ranks[0].meta.path.parent)
+
+
 def _work(source: Source) -> object:
     from workbench.costs.step_work import recorded
 
@@ -133,6 +139,7 @@ _NOTED = ("convention", "numerator", "peak", "method", "clock")
 _BESIDE: dict[str, Callable[[Source], object]] = {
     "ceilings": _ceilings,
     "overhead": _overhead,
+    "remarks": _remarks,
     "work": _work,
     "power": _power,
 }

@@ -34,6 +34,16 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
     stacks: Annotated[bool, typer.Option("--stacks", help="Record Python stacks.")] = False,
     shapes: Annotated[bool, typer.Option(help="Record tensor shapes.")] = True,
     memory: Annotated[bool, typer.Option(help="Record allocations.")] = True,
+    memory_history: Annotated[
+        bool, typer.Option("--memory-history", help="Keep the GPU allocator's history.")
+    ] = False,
+    execution_trace: Annotated[
+        bool, typer.Option("--execution-trace", help="Keep torch's execution trace.")
+    ] = False,
+    early_profiler: Annotated[
+        bool,
+        typer.Option("--early-profiler", help="Start it before a script captures CUDA graphs."),
+    ] = False,
     python: Annotated[
         Path | None, typer.Option(help="Interpreter of the training environment.")
     ] = None,
@@ -65,6 +75,9 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
         shapes=shapes,
         memory=memory,
         stacks=stacks,
+        memory_history=memory_history,
+        execution_trace=execution_trace,
+        early_profiler=early_profiler,
         python=python,
         timeout_s=timeout,
         out=out,

@@ -10,7 +10,7 @@ import workbench as wb
 from workbench import show
 from workbench.analysis.energy import HOLE, SCHEMA, energy, integral
 from workbench.capture import power as telemetry
-from workbench.capture.power import Power
+from workbench.capture.power import NO_POWER, Power
 from workbench.costs.step_work import StepWork
 from workbench.resources import data
 
@@ -103,10 +103,26 @@ def test_a_trace_whose_clock_is_not_unix_time_is_not_covered():
     assert row["reason"] == "the samples of power do not reach over the steps"
 
 
+def test_a_processor_whose_power_was_sampled_has_its_joules():
+    # 60 W all along, so a step of t s takes 60 t J
+    source = wb.open(data() / "gpt_tiny_cpu")
+    first = source.origin_ns
+    times = range(first - S // 10, first + 3 * S, S // 100)
+    samples = pl.DataFrame(
+        [(t, None, 60.0) for t in times],
+        schema=telemetry.SCHEMA,
+        orient="row",
+    )
+    row = part(energy(source, power=Power(samples)), "step")
+    assert row["joules_per_step"] == pytest.approx(60 * row["time_ns"] / 1e9)
+    gpu = part(energy(made(), power=Power(samples)), "step")
+    assert gpu["reason"] == "its telemetry holds no power of this device"
+
+
 def test_a_processor_has_no_power():
     source = wb.open(data() / "gpt_tiny_cpu")
     frame = show.frame(source, "energy", show.Choice())
-    assert set(frame["reason"]) == {"a processor's power is not sampled"}
+    assert set(frame["reason"]) == {NO_POWER}
     assert frame["joules_per_step"].null_count() == frame.height
     assert part(frame, "step")["flops"] == 826_277_888
     notes = show.brief(show.about(source, "energy", show.Choice()))

@@ -11,6 +11,7 @@ from workbench import show
 from workbench.analysis import needs
 from workbench.analysis.names import ANALYSES
 from workbench.capture.overhead import Overhead
+from workbench.capture.remarks import Remark, Remarks
 
 
 def rows(frame):
@@ -74,6 +75,13 @@ def test_what_profiling_cost(linked):
     assert found["detail"] == "traced steps take +50.0 % (95 %: +40.0 to +60.0)"
 
 
+def test_without_untraced_steps_the_cost_is_unknown_and_the_fix_is_named(linked):
+    cost = Overhead(1.5e6, None, 4, 0, reason="the run has no untraced steps")
+    found = rows(wb.trust(linked, overhead=cost))["cost of profiling"]
+    assert (found["state"], found["detail"]) == ("no", "the run has no untraced steps")
+    assert "--untraced" in found["advice"]
+
+
 def test_the_profilers_own_work(tmp_path):
     # steps 0-100 and 100-200; overhead 90-110, of which all lies in the two complete steps
     own = op("Activity Buffer Request", 90, 20) | {"cat": "overhead"}
@@ -81,6 +89,28 @@ def test_the_profilers_own_work(tmp_path):
     found = rows(wb.trust(wb.open(write(tmp_path, events))))["the profiler's own work"]
     assert found["detail"] == "1 times, 20 us together"
     assert found["advice"].startswith("20 us of it within complete steps")
+
+
+def test_launches_whose_kernels_are_not_recorded(tmp_path):
+    # three launches of kernels, of which the last has none; the copy's call does not count
+    events = [call("cudaLaunchKernel", 0, 5, 1), call("cudaLaunchKernel", 10, 5, 2),
+              call("cudaLaunchKernel", 20, 5, 3), call("cudaMemcpyAsync", 30, 5, 4),
+              kernel("a", 30, 30, 1), kernel("b", 60, 10, 2)]  # fmt: skip
+    found = rows(wb.trust(wb.open(write(tmp_path, events))))["launches with an activity"]
+    assert (found["state"], found["detail"]) == ("partly", "2 of 3 (66.7 %)")
+    assert "dropped" in found["advice"]
+
+
+def test_all_launches_have_their_kernel(tmp_path):
+    events = [call("cudaLaunchKernel", 0, 5, 1), kernel("a", 30, 30, 1)]
+    found = rows(wb.trust(wb.open(write(tmp_path, events))))["launches with an activity"]
+    assert (found["state"], found["advice"]) == ("yes", None)
+
+
+def test_how_a_recording_went(linked):
+    said = Remarks((Remark("warm-up", "partly", "uneven", "allow more"),))
+    found = rows(wb.trust(linked, remarks=said))["warm-up"]
+    assert (found["state"], found["detail"], found["advice"]) == ("partly", "uneven", "allow more")
 
 
 def test_a_run_folder_knows_its_overhead():

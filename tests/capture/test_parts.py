@@ -1,13 +1,10 @@
-import csv
 import subprocess
-import time
 from types import SimpleNamespace
 
 import pytest
 
 from workbench.capture import manifest, outcome
 from workbench.capture.overhead import overhead, step_times
-from workbench.capture.telemetry import COLUMNS, Host, Nvml, Telemetry
 
 
 def steps(phase, times, rank=0):
@@ -43,88 +40,6 @@ def test_overhead_is_unknown_with_a_reason():
 def test_a_step_takes_as_long_as_its_slowest_rank():
     run = {"steps": steps("traced", [5, 9], rank=0) + steps("traced", [7, 8], rank=1)}
     assert step_times(run, "traced").tolist() == [7, 9]
-
-
-class FakeNvml:
-    NVML_TEMPERATURE_GPU, NVML_CLOCK_SM, NVML_CLOCK_MEM = 0, 1, 2
-
-    def nvmlInit(self):
-        pass
-
-    def nvmlShutdown(self):
-        pass
-
-    def nvmlDeviceGetCount(self):
-        return 1
-
-    def nvmlDeviceGetHandleByIndex(self, index):
-        return index
-
-    def nvmlSystemGetDriverVersion(self):
-        return b"550.1"
-
-    def nvmlDeviceGetName(self, handle):
-        return "Fake H200"
-
-    def nvmlDeviceGetPowerUsage(self, handle):
-        return 123_456
-
-    def nvmlDeviceGetUtilizationRates(self, handle):
-        return SimpleNamespace(gpu=87)
-
-    def nvmlDeviceGetMemoryInfo(self, handle):
-        return SimpleNamespace(used=5)
-
-    def nvmlDeviceGetTemperature(self, handle, sensor):
-        raise RuntimeError("not supported")
-
-    def nvmlDeviceGetClockInfo(self, handle, which):
-        return {1: 1980, 2: 2619}[which]
-
-
-def test_nvml_converts_units_and_leaves_out_what_a_gpu_lacks():
-    gpus = Nvml(FakeNvml())
-    assert (gpus.driver, gpus.names) == ("550.1", ["Fake H200"])
-    assert gpus.sample() == [
-        {
-            "device": "gpu0",
-            "utilisation_pct": 87,
-            "memory_used_bytes": 5,
-            "power_w": pytest.approx(123.456),
-            "temperature_c": None,
-            "core_clock_mhz": 1980,
-            "memory_clock_mhz": 2619,
-            "uuid": None,
-        }
-    ]
-
-
-def test_no_driver_means_no_gpus():
-    class Broken(FakeNvml):
-        def nvmlInit(self):
-            raise RuntimeError("driver not loaded")
-
-    with pytest.raises(RuntimeError):
-        Nvml(Broken())
-
-
-def test_telemetry_writes_a_row_a_device_with_timestamps(tmp_path):
-    before = time.time_ns()
-    telemetry = Telemetry(tmp_path / "t.csv", [Host(), Nvml(FakeNvml())], interval_s=60)
-    telemetry.start()
-    telemetry.stop()
-    rows = list(csv.DictReader((tmp_path / "t.csv").open()))
-    assert tuple(rows[0]) == COLUMNS
-    assert [row["device"] for row in rows] == ["cpu", "gpu0"]
-    assert before <= int(rows[0]["t_unix_ns"]) <= time.time_ns()
-    assert (rows[0]["power_w"], rows[1]["temperature_c"]) == ("", "")
-
-
-def test_telemetry_that_cannot_be_written_says_so_and_goes_on(tmp_path):
-    telemetry = Telemetry(tmp_path / "missing" / "t.csv", [])
-    telemetry.start()
-    telemetry.stop()
-    assert "telemetry stopped" in telemetry.error
 
 
 def process(rank, *, code=None, error=None, done=False, tail=()):

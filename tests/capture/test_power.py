@@ -5,7 +5,9 @@ import pytest
 from workbench.capture import power
 from workbench.capture.telemetry import COLUMNS
 
-HEAD = ",".join(COLUMNS)
+OLD = COLUMNS[: COLUMNS.index("uuid") + 1]
+"""Columns of the first runs, which have no counter of energy."""
+HEAD = ",".join(OLD)
 
 
 def run_folder(tmp_path, lines, devices=None, head=HEAD):
@@ -36,6 +38,33 @@ def test_without_uuids_numbers_hold_when_the_run_saw_every_gpu(tmp_path):
     assert found.samples.rows() == [(1, 0, 90.0), (1, 1, 300.0)]
     found = run_folder(tmp_path, lines, [{"index": 0}], head)
     assert (found.samples.height, found.reason) == (0, power.NO_PLACE)
+
+
+COUNTED = f"{HEAD},energy_j"
+
+
+def test_a_counter_of_energy_goes_before_reported_power(tmp_path):
+    # At 0, 1 and 3 s the counter stands at 10, 110 and 510 J: 100 W, then 400 J in 2 s, 200 W, in
+    # the middle of each; its standing still at 2 s, when it was not renewed yet, is no power of 0.
+    lines = [f"{line(t * 10**9, 'gpu0', 7)},{joules}"
+             for t, joules in ((0, 10), (1, 110), (2, 110), (3, 510))]  # fmt: skip
+    found = run_folder(tmp_path, lines, [{"index": 0}], COUNTED)
+    assert found.samples.rows() == [
+        (0, 0, 100.0), (500_000_000, 0, 100.0), (2_000_000_000, 0, 200.0),
+        (3_000_000_000, 0, 200.0)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("joules", [("", ""), ("5", ""), ("5", "5"), ("5", "4"), ("inf", "nan")])
+def test_a_counter_that_tells_nothing_leaves_the_reported_power(tmp_path, joules):
+    lines = [f"{line(t, 'gpu0', 90)},{j}" for t, j in enumerate(joules)]
+    found = run_folder(tmp_path, lines, [{"index": 0}], COUNTED)
+    assert found.samples.rows() == [(0, 0, 90.0), (1, 0, 90.0)]
+
+
+def test_power_of_the_processor_is_that_of_no_device(tmp_path):
+    found = run_folder(tmp_path, [line(4, "cpu", 60), line(4, "gpu0", 90)], [{"index": 0}])
+    assert found.samples.rows() == [(4, None, 60.0), (4, 0, 90.0)]
 
 
 @pytest.mark.parametrize("watts", ["", "inf", "nan", "-3", "much"])

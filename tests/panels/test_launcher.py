@@ -95,6 +95,14 @@ def test_progress_then_done(launcher):
     assert seen == [str(run.path)]
 
 
+def test_what_makes_a_run_doubtful_is_named_as_it_ends(launcher, tmp_path):
+    run = launcher.record()
+    run.path = tmp_path
+    (tmp_path / "run.json").write_text('{"schema_version": 1, "lost": {"buffers_full": 1}}')
+    run.tell(Progress(0, "done"))
+    assert launcher.message.endswith("; see the tab Problems: records lost")
+
+
 def test_cancel_and_failure(launcher):
     run = launcher.record()
     launcher.cancel()

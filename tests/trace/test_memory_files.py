@@ -74,6 +74,22 @@ def test_a_free_counts_once_and_totals_run_back_from_the_end(trace):
     assert (note["code"], note["count"]) == ("out_of_memory", 1)
 
 
+def test_json_of_a_recorded_run_tells_the_same_as_the_pickle(trace, tmp_path):
+    whole = {"segments": [segment(used=1600)], "device_traces": [HISTORY], "allocator_settings": {}}
+    (tmp_path / "rank0.memory.json").write_text(json.dumps(whole))
+    same = wb.open(tmp_path / "rank0.memory.json")
+    assert (same.meta.format, same.origin_ns) == (trace.meta.format, trace.origin_ns)
+    for name in ("memory", "segments", "ranges", "problems"):
+        assert same.tables[name].equals(trace.tables[name]), name
+
+
+@pytest.mark.parametrize("text", ['{"segments": [', '{"segments": 3}', '{"segments": [[1], null]'])
+def test_damaged_json_is_refused(tmp_path, text):
+    (tmp_path / "rank0.memory.json").write_text(text)
+    with pytest.raises(InputError, match=r"rank0\.memory\.json"):
+        wb.open(tmp_path / "rank0.memory.json")
+
+
 def test_the_state_at_the_end(trace):
     assert trace.segments.rows() == [
         (0, 4096, 2 * MIB, 1600, 1600, 1600, None, 3, "large", "[0,1]", False),

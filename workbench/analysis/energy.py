@@ -3,7 +3,9 @@
 Power between two samples is taken as the straight line between them, and energy as its integral
 over a step (the trapezoid rule). Samples carry Unix time; the trace's times plus its origin are
 Unix time too, when the profiler wrote an absolute base. Management libraries report power averaged
-over up to a second, so that only steps of many samples together can be told, not one short step.
+over up to a second, so that only steps of many samples together can be told, not one short step;
+where a device counts its energy, `capture.power` takes that instead. The power of a processor is
+that of its whole package, other programs and other ranks on it included.
 """
 
 from __future__ import annotations
@@ -143,11 +145,10 @@ def _joules(
     chosen: Selection, steps: pl.DataFrame, power: Power | None
 ) -> tuple[float | None, int | None, str | None]:
     """Return the mean energy of a step, the samples within the steps, or why it is not known."""
-    if chosen.is_host:
-        return None, None, "a processor's power is not sampled"
     if power is None or power.reason is not None:
         return None, None, power.reason if power else NO_POWER
-    mine = power.samples.filter(pl.col("device") == chosen.device)
+    on_host = pl.col("device").is_null()
+    mine = power.samples.filter(on_host if chosen.is_host else pl.col("device") == chosen.device)
     if not mine.height:
         return None, None, "its telemetry holds no power of this device"
     at = mine["t_unix_ns"].to_numpy() - chosen.trace.meta.origin_ns
@@ -167,7 +168,7 @@ def _too_few(at_ns: Times, first: int, last: int, within: int) -> str | None:
         return f"{within} samples of power within the steps; it takes {FEWEST}"
     apart = np.diff(at_ns)
     inside = (at_ns[1:] > first) & (at_ns[:-1] < last)
-    return HOLE if apart[inside].max() > LONGEST * np.median(apart) else None
+    return HOLE if apart[inside].max() > LONGEST * np.median(apart[inside]) else None
 
 
 HOLE = "the samples of power have a hole in the steps"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from workbench.capture.overhead import Overhead
+    from workbench.capture.remarks import Remarks
     from workbench.trace.core import Source, Trace
 
 STATES = ("yes", "partly", "no", "fault")
@@ -44,19 +45,24 @@ class Finding(NamedTuple):
     concerns: str | None = None
 
 
-def trust(source: Source, *, overhead: Overhead | None = None) -> pl.DataFrame:
+def trust(
+    source: Source, *, overhead: Overhead | None = None, remarks: Remarks | None = None
+) -> pl.DataFrame:
     """Return `aspect state detail advice concerns`, a row for each thing that a reader should know.
 
     First what is recorded (`needs.NEEDS`; `partly`: on some ranks), with the analyses that need it
-    and how to record it; then how much device time is tied to launches and operators, complete
-    steps, the clock's resolution, what profiling cost (`overhead`: traced against untraced steps of
-    a run folder; the profiler's own recorded work), steps unlike others and drift; last every fault
-    met while reading, with its effect.
+    and how to record it; then how much device time is tied to launches and operators, how many
+    launches of kernels have an activity, complete steps, the clock's resolution, what profiling
+    cost (`overhead`: traced against untraced steps of a run folder; the profiler's own recorded
+    work), how the recording of a run folder went (`remarks`), steps unlike others and drift; last
+    every fault met while reading, with its effect.
     """
     found = [*_recorded(source)]
     if any(t.meta.timed and t.activities.height for t in source.ranks):
-        found += [*_linked(source), _clock(source)]
-    found += [*_steps(source), _profiling(overhead), *_own_work(source), *_faults(source)]
+        found += [*_linked(source), *_answered(source), _clock(source)]
+    found += [*_steps(source), _profiling(overhead), *_own_work(source)]
+    found += [Finding(*vars(r).values()) for r in (remarks.rows if remarks else ())]
+    found += _faults(source)
     return pl.DataFrame([f._asdict() for f in found], schema=SCHEMA)
 
 
@@ -87,6 +93,26 @@ def _linked(source: Source) -> Iterator[Finding]:
         state = "yes" if linked == whole else "partly" if linked else "no"
         detail = f"{units.share(linked, whole)} of the activities' time"
         yield Finding(aspect, state, detail, None if state == "yes" else otherwise)
+
+
+def _answered(source: Source) -> Iterator[Finding]:
+    """Say how many launches of kernels have an activity: what was dropped shows here."""
+    calls, answered = 0, 0
+    for trace in source.ranks:
+        mine = trace.launches.filter(pl.col("kind").is_in(("launch", "graph_launch")))
+        calls += mine.height
+        answered += int(mine["id"].is_in(trace.activities["launch"].drop_nulls().implode()).sum())
+    if not calls:
+        return
+    detail = f"{answered} of {calls} ({units.share(answered, calls)})"
+    if answered == calls:
+        yield Finding("launches with an activity", "yes", detail)
+        return
+    advice = (
+        "the profiler dropped records, or the recording ended before the device did: record fewer "
+        "steps, and synchronise before the profiler stops"
+    )
+    yield Finding("launches with an activity", "partly" if answered else "no", detail, advice)
 
 
 def _clock(source: Source) -> Finding:
@@ -131,7 +157,8 @@ def _profiling(overhead: Overhead | None) -> Finding:
         advice = "record with `workbench record`, which times steps without the profiler too"
         return Finding(aspect, "no", "no step was timed without the profiler", advice)
     if overhead.ratio is None:
-        return Finding(aspect, "no", overhead.reason or "unknown")
+        advice = "time some steps without the profiler (--untraced)"
+        return Finding(aspect, "no", overhead.reason or "unknown", advice)
     detail = f"traced steps take {100 * overhead.ratio:+.1f} %"
     if overhead.low is not None and overhead.high is not None:
         detail += f" (95 %: {100 * overhead.low:+.1f} to {100 * overhead.high:+.1f})"

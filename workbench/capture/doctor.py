@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from workbench.capture.telemetry import Nvml
+from workbench.capture.nvml import Nvml
 from workbench.trace import cachefolder
 from workbench.units import decimal
 

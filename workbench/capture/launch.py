@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.capture.manifest import usable_threads
 from workbench.capture.process import RankProcess
+from workbench.workloads.options import GRAPHED_MODES
 
 if TYPE_CHECKING:
     from workbench.capture.plan import CapturePlan
@@ -56,7 +57,16 @@ def job(plan: CapturePlan, folder: Path, rank: int) -> dict[str, Any]:
         "shapes": plan.shapes,
         "memory": plan.memory,
         "stacks": plan.stacks,
+        "memory_history": plan.memory_history,
+        "execution_trace": plan.execution_trace,
+        "early_profiler": plan.early_profiler or _replays_graphs(plan.spec),
     }
+
+
+def _replays_graphs(spec: Any) -> bool:
+    return bool(getattr(spec, "cuda_graphs", False)) or (
+        getattr(spec, "compile", None) in GRAPHED_MODES
+    )
 
 
 def environment(plan: CapturePlan, rank: int, port: int | None) -> dict[str, str]:
@@ -64,6 +74,8 @@ def environment(plan: CapturePlan, rank: int, port: int | None) -> dict[str, str
     env = dict(os.environ) | {"PYTHONUNBUFFERED": "1"}
     if env.get("MPLBACKEND", "").startswith("module://"):
         del env["MPLBACKEND"]  # a notebook kernel's own, unknown outside of it
+    # From this level on the profiler says that its buffers were full; by default it does not.
+    env.setdefault("KINETO_LOG_LEVEL", "2")
     if plan.script is not None and plan.device == "cpu":
         env["CUDA_VISIBLE_DEVICES"] = ""
     if port is not None:

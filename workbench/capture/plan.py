@@ -50,6 +50,13 @@ class CapturePlan:
     shapes: bool = True
     memory: bool = True
     stacks: bool = False
+    memory_history: bool = False
+    """Keep the history of the GPU's allocator, as rank0.memory.json."""
+    execution_trace: bool = False
+    """Keep torch's execution trace, operators and what they depend on, as rank0.et.json."""
+    early_profiler: bool = False
+    """Start the profiler once before the training begins, since kernels of CUDA graphs that are
+    captured before its first start are never recorded; workloads that replay graphs always do."""
     python: Path | None = None
     """The interpreter of the training environment; None is this one."""
     timeout_s: float | None = None
@@ -139,6 +146,11 @@ class CapturePlan:
     def _check_device(self) -> None:
         if not _DEVICE.fullmatch(self.device):
             raise UsageError(f"device={self.device!r} is not auto, cpu, cuda or cuda:N.")
+        if self.memory_history and self.device == "cpu":
+            raise UsageError(
+                "memory_history=True and device=cpu exclude each other: the history is kept by the "
+                "allocator of GPUs; memory=True records allocations on the CPU."
+            )
         if ":" in self.device and self.ranks > 1:
             raise UsageError(
                 f"device={self.device} and ranks={self.ranks} exclude each other; "

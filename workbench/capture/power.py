@@ -10,23 +10,30 @@ import polars as pl
 
 from workbench.capture import folder
 from workbench.errors import InputError
+from workbench.units import NS_PER_S
 
 FILE = "telemetry.csv"
+HOST = "cpu"
+"""What the processor is called in the file."""
 SCHEMA: dict[str, pl.DataType] = {
     "t_unix_ns": pl.Int64(),
     "device": pl.Int32(),
     "power_w": pl.Float64(),
 }
-"""`device` is the run's own number of the accelerator, as in its traces."""
+"""`device` is the run's own number of the accelerator, as in its traces; null is the host."""
 _READ: dict[str, pl.DataType] = {
     "t_unix_ns": pl.Int64(),
     "device": pl.String(),
     "power_w": pl.Float64(),
     "uuid": pl.String(),
+    "energy_j": pl.Float64(),
 }
 LARGEST = 256 * 10**6
 NO_FILE = "the source has no telemetry (telemetry.csv of a recorded run has)"
-NO_POWER = "its telemetry holds no power; NVIDIA GPUs report it, processors don't"
+NO_POWER = (
+    "its telemetry holds no power; NVIDIA GPUs report it, processors where /sys/class/powercap can "
+    "be read"
+)
 NO_PLACE = "which GPU of the machine the run's device was isn't known"
 
 
@@ -42,7 +49,8 @@ def recorded(run: Path) -> Power:
     """Return the power that was sampled beside a run; what cannot be used is left out.
 
     A GPU of the machine is a device of the run by its uuid; without uuids by its number, provided
-    that the run saw as many GPUs as the machine has.
+    that the run saw as many GPUs as the machine has. Where a device counted its energy, power is
+    that of the counter (`counted`), since reported power is an average over up to a second.
     """
     path = run / FILE
     try:
@@ -53,17 +61,49 @@ def recorded(run: Path) -> Power:
         return _none(NO_FILE)
     except (OSError, pl.exceptions.PolarsError):
         return _none(f"{FILE} cannot be read")
-    sampled = found.drop_nulls(["t_unix_ns", "power_w"])
+    sampled = _best(found.drop_nulls(["t_unix_ns", "device"]))
     sampled = sampled.filter(pl.col("power_w").is_finite() & (pl.col("power_w") >= 0))
     if not sampled.height:
         return _none(NO_POWER)
     place = places(found, run_devices(run))
-    placed = sampled.with_columns(
-        pl.col("device").replace_strict(place, default=None, return_dtype=pl.Int32())
-    ).drop_nulls("device")
-    if not placed.height:
+    on = sampled.filter(pl.col("device").is_in([HOST, *place]))
+    if not on.height:
         return _none(NO_PLACE)
-    return Power(placed.select(*SCHEMA).sort("device", "t_unix_ns"))
+    number = pl.col("device").replace_strict(place, default=None, return_dtype=pl.Int32())
+    return Power(on.select("t_unix_ns", number, "power_w").sort("device", "t_unix_ns"))
+
+
+def _best(found: pl.DataFrame) -> pl.DataFrame:
+    """Return each device's power, from its counter of energy where it has one."""
+    parts = [pl.DataFrame(schema=found.select("t_unix_ns", "device", "power_w").schema)]
+    for (device,), mine in found.group_by("device", maintain_order=True):
+        by_counter = counted(mine.sort("t_unix_ns"))
+        each = mine if by_counter is None else by_counter.with_columns(device=pl.lit(device))
+        parts.append(each.select("t_unix_ns", "device", "power_w"))
+    return pl.concat(parts)
+
+
+def counted(samples: pl.DataFrame) -> pl.DataFrame | None:
+    """Return power from a counter of energy, columns t_unix_ns and power_w; None without one.
+
+    Between two samples at which the counter had moved on, power is joules over seconds; it stands
+    at the middle between them, and at the first and last of them too.
+    """
+    known = samples.filter(pl.col("energy_j").is_finite())
+    moved = known.filter((pl.col("energy_j") != pl.col("energy_j").shift(1)).fill_null(value=True))
+    seconds = pl.col("t_unix_ns").diff() / NS_PER_S
+    each = moved.select(
+        power_w=pl.col("energy_j").diff() / seconds,
+        t_unix_ns=pl.col("t_unix_ns") - pl.col("t_unix_ns").diff() // 2,
+    ).filter(pl.col("power_w").is_finite() & (pl.col("power_w") >= 0))
+    if not each.height:
+        return None
+    middle = each.select("t_unix_ns", "power_w")
+    ends = [
+        middle.head(1).with_columns(t_unix_ns=pl.lit(known["t_unix_ns"][0], pl.Int64)),
+        middle.tail(1).with_columns(t_unix_ns=pl.lit(known["t_unix_ns"][-1], pl.Int64)),
+    ]
+    return pl.concat([ends[0], middle, ends[1]])
 
 
 def _none(reason: str) -> Power:

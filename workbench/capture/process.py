@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _WORKER = Path(__file__).with_name("worker.py")
-_NOISE = re.compile(rb"^USDT:.*ActivityProfilerHandler")
+_NOISE = re.compile(rb"^(?:USDT|STAGE):.*ActivityProfiler")
 _LONGEST_LINE = 1 << 16
 _CHUNK = 1 << 16
 _TAIL = 200

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from workbench.capture.power import FILE, LARGEST, places, run_devices
+from workbench.capture.power import FILE, HOST, LARGEST, places, run_devices
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +18,7 @@ QUANTITIES = {
     "utilisation_pct": ("utilisation", "%"),
     "memory_used_bytes": ("memory in use", "B"),
     "temperature_c": ("temperature", "°C"),
+    "other_pct": ("load of other programs", "%"),
 }
 """Columns of telemetry.csv, what each is called, and its unit."""
 SCHEMA: dict[str, pl.DataType] = {
@@ -28,7 +29,6 @@ SCHEMA: dict[str, pl.DataType] = {
     "unit": pl.String(),
 }
 """`device` is the run's own number of the accelerator; null is the host."""
-_HOST = "cpu"
 
 
 def sampled(run: Path) -> pl.DataFrame:
@@ -37,34 +37,38 @@ def sampled(run: Path) -> pl.DataFrame:
     No rows where there is no file, or none that can be used; a GPU of the machine is a device of
     the run as `power.recorded` finds it. What is not a finite number is left out.
     """
+    found = placed(run)
+    known = [c for c in QUANTITIES if c in found.columns]
+    return _rows(found, known) if known else pl.DataFrame(schema=SCHEMA)
+
+
+def placed(run: Path) -> pl.DataFrame:
+    """Return the file's columns as text beside `t_unix_ns` and `device`, of the run's devices."""
     path = run / FILE
     try:
         if path.stat().st_size > LARGEST:
-            return pl.DataFrame(schema=SCHEMA)
+            return pl.DataFrame()
         text = pl.read_csv(path, infer_schema=False, truncate_ragged_lines=True)
     except (OSError, pl.exceptions.PolarsError):
-        return pl.DataFrame(schema=SCHEMA)
-    known = [c for c in QUANTITIES if c in text.columns]
-    if not known or not {"t_unix_ns", "device"} <= set(text.columns):
-        return pl.DataFrame(schema=SCHEMA)
-    return _rows(_placed(text, run), known)
+        return pl.DataFrame()
+    return _placed(text, run) if {"t_unix_ns", "device"} <= set(text.columns) else pl.DataFrame()
 
 
 def _placed(text: pl.DataFrame, run: Path) -> pl.DataFrame:
     """Give devices numbers, the host null; leave out GPUs that are none of the run's."""
     if "uuid" not in text.columns:
         text = text.with_columns(uuid=pl.lit(None, pl.String))
-    numbers = {name: k for name, k in places(text, run_devices(run)).items() if name != _HOST}
-    mine = text.filter(pl.col("device").is_in([_HOST, *numbers]))
+    numbers = {name: k for name, k in places(text, run_devices(run)).items() if name != HOST}
+    mine = text.filter(pl.col("device").is_in([HOST, *numbers]))
     number = pl.col("device").replace_strict(numbers, default=None, return_dtype=pl.Int32())
     return mine.with_columns(
         device=number, t_unix_ns=pl.col("t_unix_ns").cast(pl.Int64, strict=False)
     )
 
 
-def _rows(placed: pl.DataFrame, known: list[str]) -> pl.DataFrame:
+def _rows(found: pl.DataFrame, known: list[str]) -> pl.DataFrame:
     parts = [
-        placed.select(
+        found.select(
             "t_unix_ns",
             "device",
             name=pl.lit(QUANTITIES[column][0]),

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.capture import folder, manifest, outcome
-from workbench.capture.telemetry import Host, Nvml, Telemetry, TelemetrySource
+from workbench.capture.host import Host
+from workbench.capture.lost import lost
+from workbench.capture.nvml import Nvml
+from workbench.capture.telemetry import Telemetry, TelemetrySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +76,7 @@ class Supervisor(threading.Thread):
         self._began = time.monotonic()
         self._deadlines: dict[str, float] = {}
         self._nvml = Nvml.open()
-        sources: list[TelemetrySource] = [Host()]
+        sources: list[TelemetrySource] = [Host(self._pids)]
         if self._nvml:
             sources.append(self._nvml)
         self._telemetry = Telemetry(partial / "telemetry.csv", sources)
@@ -133,6 +136,9 @@ class Supervisor(threading.Thread):
         # A list, so that every rank is polled: the first may live on while another has died.
         return None in [process.poll() for process in self.processes]
 
+    def _pids(self) -> list[int]:
+        return [process.pid for process in self.processes]
+
     def _open(self) -> bool:
         return any(process.log.open or process.events.open for process in self.processes)
 
@@ -173,6 +179,7 @@ class Supervisor(threading.Thread):
                 message=event.get("message"),
             )
             if progress.phase != self.progress.phase and process.rank == 0:
+                self._telemetry.pace(progress.phase)
                 folder.write_manifest(self.path, self._content)
             says_something = progress.step is not None or progress.message is not None
             if says_something and progress.phase not in ("done", "error"):
@@ -262,6 +269,7 @@ class Supervisor(threading.Thread):
         with self._lock:
             manifest.merge(self._content, {"notes": notes}, 0)
             self._content |= {"status": status, "error": self.error, "ended": manifest.now()}
+            self._content["lost"] = lost(self.path / "log.txt")
         for leftover in self.path.glob(".*"):
             leftover.unlink()
         folder.write_manifest(self.path, self._content)

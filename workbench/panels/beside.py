@@ -1,16 +1,17 @@
-"""What a run folder says beside its traces: measured roofs, overhead, work of a step, power."""
+"""What a run folder says beside its traces: roofs, overhead, remarks, work of a step, power."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from workbench.capture import overhead, power
+from workbench.capture import overhead, power, remarks
 from workbench.costs import run_roofs, step_work
 
 if TYPE_CHECKING:
     from workbench.capture.overhead import Overhead
     from workbench.capture.power import Power
+    from workbench.capture.remarks import Remarks
     from workbench.costs.ceilings import Ceilings
     from workbench.costs.step_work import StepWork
     from workbench.trace.core import Job, Trace
@@ -31,6 +32,11 @@ class Beside:
     def overhead(self) -> Overhead | None:
         """What profiling cost."""
         return overhead.recorded(self.source.ranks[0].meta.path.parent)
+
+    @cached_property
+    def remarks(self) -> Remarks:
+        """How its recording went."""
+        return remarks.recorded(self.source.ranks[0].meta.path.parent)
 
     @cached_property
     def work(self) -> StepWork | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.analysis.only import Only
 from workbench.capture.overhead import Overhead
 from workbench.capture.power import Power
+from workbench.capture.remarks import Remarks
 from workbench.costs.ceilings import Ceilings
 from workbench.costs.step_work import StepWork
 from workbench.panels import state as states
@@ -24,6 +25,7 @@ _SPELLED: dict[type, tuple[str, str]] = {
     Ceilings: ("from workbench.costs import run_roofs", "run_roofs.recorded(run)"),
     Overhead: ("from workbench.capture import overhead", f"overhead.recorded({_FOLDER})"),
     Power: ("from workbench.capture import power", f"power.recorded({_FOLDER})"),
+    Remarks: ("from workbench.capture import remarks", f"remarks.recorded({_FOLDER})"),
     StepWork: ("from workbench.costs import step_work", "step_work.recorded(run)"),
 }
 """Values that no literal spells: what to import, and what gives them."""

@@ -15,6 +15,7 @@ import traitlets as t
 
 from workbench import capture, units, workloads
 from workbench.capture.overhead import overhead
+from workbench.capture.remarks import recorded
 from workbench.costs import machine
 from workbench.errors import UsageError, WorkbenchError, unknown_name
 from workbench.panels.form import LABEL, Form
@@ -40,7 +41,10 @@ PHASES = {
 ENDED = ("done", "failed", "cancelled")
 LOG_LINES = 40
 WITHOUT_KERNEL = "A form that records a run; run the notebook to use it."
-_RUN_FIELDS = ("ranks", "steps", "warmup", "untraced", "shapes", "memory", "stacks")
+_RUN_FIELDS = (
+    "ranks", "steps", "warmup", "untraced", "shapes", "memory", "stacks", "memory_history",
+    "execution_trace",
+)  # fmt: skip
 _HELP = {
     "ranks": "processes on this machine, one a GPU, or sharing the CPU",
     "steps": "traced steps",
@@ -49,6 +53,8 @@ _HELP = {
     "shapes": "record the shapes of operators; FLOPs need them",
     "memory": "record allocations",
     "stacks": "record Python stacks; makes traces large",
+    "memory_history": "keep the history of the GPU's allocator, in a file of its own",
+    "execution_trace": "keep torch's execution trace, in a file of its own",
 }
 
 
@@ -284,7 +290,7 @@ def stage(now: Progress) -> tuple[str, float]:
 
 
 def told(run: Run) -> str:
-    """Say in one line what was recorded, on what, and what the profiler cost."""
+    """Say in one line what was recorded, on what, what the profiler cost, and what to look at."""
     facts = run.manifest
     cost = overhead(facts)
     text = f"{run.path.name} on {facts.get('device') or 'an unknown device'}"
@@ -293,7 +299,8 @@ def told(run: Run) -> str:
     text += f"; {cost.traced} traced steps, median {units.duration(cost.traced_ns)}"
     if cost.ratio is not None:
         text += f", {100 * cost.ratio:+.0f} % against untraced steps"
-    return text
+    doubts = [remark.aspect for remark in recorded(run.path).rows]
+    return f"{text}; see the tab Problems: {', '.join(doubts)}" if doubts else text
 
 
 def devices() -> list[str]:

@@ -147,8 +147,8 @@ def _powered(a: Answers) -> Mapping[str, Any]:
 
 
 def _trusted(a: Answers) -> Mapping[str, Any]:
-    """Ask with what profiling cost, where the run folder has measured it."""
-    return {"overhead": a.beside.overhead}
+    """Ask with what profiling cost and how the recording went, where a run folder says so."""
+    return {"overhead": a.beside.overhead, "remarks": a.beside.remarks}
 
 
 def _everything(_: Answers) -> Mapping[str, Any]:

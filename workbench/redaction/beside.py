@@ -38,6 +38,7 @@ ranks untraced shapes memory stacks timeout_s
 system cpu cores memory_bytes
 index name uuid total_memory multi_processor_count major minor
 limit detected stable spread tolerance
+lost buffers_full stopped_early dropped_records profiler_errors
 rank phase profiler_step start_unix_ns dur_ns
 workbench python cuda hip torch numpy triton torchvision transformers accelerate deepspeed
 flash-attn lightning pytorch-lightning transformer-engine nvidia-cublas-cu12 nvidia-cudnn-cu12

@@ -37,6 +37,11 @@ FORMATS = (
     Format("Chakra graph as JSON", sniffing.is_chakra_json, "workbench.trace.graphs.chakra_json"),
     Format("torch memory timeline", sniffing.is_memory_timeline, "workbench.trace.memory.timeline"),
     Format("torch memory snapshot", sniffing.is_pickle, "workbench.trace.memory.snapshot"),
+    Format(
+        "torch memory snapshot as JSON",
+        sniffing.is_memory_snapshot,
+        "workbench.trace.memory.snapshot",
+    ),
     Format("PyTorch profiler or Chrome JSON", sniffing.is_json, "workbench.trace.kineto"),
     Format("XLA XPlane", sniffing.is_xplane, "workbench.trace.xplane"),
     Format("Chakra execution trace", sniffing.is_chakra, "workbench.trace.graphs.chakra"),

@@ -88,6 +88,12 @@ def is_memory_timeline(head: bytes) -> bool:
     return bool(_TIMELINE.match(head.lstrip(_BLANK)))
 
 
+def is_memory_snapshot(head: bytes) -> bool:
+    """Say whether it is torch's memory snapshot as JSON, as a recorded run has it."""
+    keys = top_keys(head)
+    return b"segments" in keys and b"traceEvents" not in keys
+
+
 def is_pickle(head: bytes) -> bool:
     """Say whether it is a pickle of protocol 2 to 5; older ones have no mark to tell them by."""
     return head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")

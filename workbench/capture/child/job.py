@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
 import traceback
 from importlib import metadata
@@ -14,10 +15,12 @@ from typing import Any
 from . import deadman
 from .clock import CudaClock, HostClock
 from .events import Events
+from .extras import NO_ALLOCATOR, Extras
 from .recorder import Lengths, Recorder
-from .tracing import RecordingError, Switches, TorchTracer
+from .tracing import RecordingError, Switches, TorchTracer, awaken
 
 _OLDEST = (3, 10)
+_INSTALLED = re.compile(r"([A-Za-z0-9._-]+?)-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info")
 _PACKAGES = (
     "accelerate",
     "deepspeed",
@@ -65,24 +68,39 @@ def _run(job: dict[str, Any], events: Events) -> None:
     events.send("setup", message=reason, facts=_facts(torch, device, reason))
     if device.type == "cuda":
         torch.cuda.set_device(device)
+        if job["early_profiler"]:
+            awaken(torch)
     if job["script"] is None:
         from .workload import run_workload as body
     else:
         from .script import run_script as body
     body(job, torch=torch, device=device, events=events)
+    if job["rank"] == 0:
+        events.send("export", facts={"packages": packages(sys.path)})
 
 
 def make_recorder(
     job: dict[str, Any], *, torch: Any, device: Any, events: Events, **options: Any
 ) -> Recorder:
     """Build the recorder of a job, with the clock of its device and the profiler."""
+    folder, on_gpu = Path(job["folder"]), device.type == "cuda"
+    if job["memory_history"] and not on_gpu:
+        note = {"notes": [{"message": NO_ALLOCATOR}]}
+        events.send("setup", message=NO_ALLOCATOR, facts=note)
     tracer = TorchTracer(
         torch,
         active=job["steps"],
         switches=Switches(job["shapes"], job["memory"], job["stacks"]),
-        target=Path(job["folder"]) / f"rank{job['rank']}.trace.json.gz",
+        target=folder / f"rank{job['rank']}.trace.json.gz",
+        extras=Extras(
+            torch,
+            folder,
+            job["rank"],
+            memory_history=job["memory_history"] and on_gpu,
+            execution_trace=job["execution_trace"],
+        ),
     )
-    clock = CudaClock(torch.cuda) if device.type == "cuda" else HostClock()
+    clock = CudaClock(torch.cuda) if on_gpu else HostClock()
     lengths = Lengths(job["warmup"], job["untraced"], job["steps"], detect=job["detect"])
     return Recorder(lengths, clock=clock, tracer=tracer, events=events, **options)
 
@@ -134,6 +152,23 @@ def _facts(torch: Any, device: Any, reason: str | None) -> dict[str, Any]:
         },
         "threads": torch.get_num_threads(),
     }
+
+
+def packages(path: list[str]) -> dict[str, str]:
+    """Return the version of each installed package, as the names of their metadata folders say.
+
+    Those are read without opening a file of each, which takes seconds where there are hundreds.
+    """
+    found: dict[str, str] = {}
+    for place in path:
+        try:
+            names = sorted(entry.name for entry in os.scandir(place or "."))
+        except OSError:
+            continue
+        for name in names:
+            if told := _INSTALLED.fullmatch(name):
+                found.setdefault(told[1].replace("_", "-").lower(), told[2])
+    return dict(sorted(found.items()))
 
 
 def _device(properties: Any, index: int) -> dict[str, Any]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .extras import Extras
 
 _STEP = b'"ProfilerStep#'
 _CHUNK = 1 << 20
@@ -28,8 +31,11 @@ class Switches:
 class TorchTracer:
     """`torch.profiler` over one warm-up step and `active` recorded steps."""
 
-    def __init__(self, torch: Any, *, active: int, switches: Switches, target: Path) -> None:
+    def __init__(
+        self, torch: Any, *, active: int, switches: Switches, target: Path, extras: Extras
+    ) -> None:
         self.torch, self.active, self.switches, self.target = torch, active, switches, target
+        self.extras = extras
         self.number = 0
         self.exported = False
 
@@ -43,6 +49,7 @@ class TorchTracer:
             record_shapes=self.switches.shapes,
             profile_memory=self.switches.memory,
             with_stack=self.switches.stacks,
+            **self.extras.begin(),
         )
         self.profile.start()
 
@@ -56,10 +63,18 @@ class TorchTracer:
         return self.number
 
     def _export(self, profile: Any) -> None:
+        self.extras.end()
         raw = self.target.with_name(f".{self.target.name.removesuffix('.gz')}")
         profile.export_chrome_trace(str(raw))
         compress(raw, self.target)
+        self.extras.write()
         self.exported = True
+
+
+def awaken(torch: Any) -> None:
+    """Start and stop the profiler, so that graphs captured from now on are known to it."""
+    with torch.profiler.profile(activities=torch.profiler.supported_activities()):
+        torch.cuda.synchronize()
 
 
 def compress(raw: Path, target: Path) -> None:

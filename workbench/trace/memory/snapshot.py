@@ -1,4 +1,4 @@
-"""torch's memory snapshot (`torch.cuda.memory._dump_snapshot`): a pickle of plain data.
+"""torch's memory snapshot (`torch.cuda.memory._dump_snapshot`): a pickle of plain data, or JSON.
 
 The state at the end is `segments`; the history, when it was recorded, is `memory`.
 """
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import msgspec
 import polars as pl
 
-from workbench.errors import NotATraceError
+from workbench.errors import InputError, NotATraceError
 from workbench.trace import container, schema
 from workbench.trace.assemble import assemble, frame
 from workbench.trace.core import Trace, TraceMeta
-from workbench.trace.memory.pickles import plain
+from workbench.trace.memory.pickles import MOST_BYTES, plain
 from workbench.trace.problems import Problem
 from workbench.units import NS_PER_US
 
@@ -53,11 +53,11 @@ def read(path: Path) -> Trace:
         The file is damaged, no memory snapshot, or holds more than plain data.
     """
     data = container.read(path)
-    found = plain(data, str(path))
+    found = _json(data, path) if data[:1] == b"{" else plain(data, str(path))
     whole = {"segments": found} if isinstance(found, list) else found
     if not isinstance(whole, dict) or not isinstance(whole.get("segments"), list):
         raise NotATraceError(
-            f"{path} is a pickle, but no torch memory snapshot: it has no segments."
+            f"{path} holds plain data, but no torch memory snapshot: it has no segments."
         )
     segments = _segments(whole["segments"])
     events = _events(whole.get("device_traces"), most=len(data))
@@ -80,6 +80,18 @@ def read(path: Path) -> Trace:
         "ranges": _ranges(whole.get("external_annotations"), first),
     }
     return assemble(meta, tables, _problems(events), READER)
+
+
+def _json(data: bytes, path: Path) -> Any:
+    """Return what a recorded run's rank0.memory.json holds: the same as the pickle would."""
+    if len(data) > MOST_BYTES:
+        raise InputError(
+            f"{path} holds {len(data) >> 20} MiB of memory history, more than is read."
+        )
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"{path} is a damaged memory snapshot: {error}.") from None
 
 
 def _reason(events: pl.DataFrame) -> str:

@@ -31,7 +31,18 @@ class Event:
         return float(end.at - self.at)
 
 
+def _record_memory_history(enabled="all", **options):
+    cuda.memory.history = enabled
+
+
+def _snapshot():
+    frames = [{"filename": "a.py", "line": n, "name": "f"} for n in range(30)]
+    event = {"action": "alloc", "addr": 1, "size": 2, "time_us": 3, "frames": frames}
+    return {"device_traces": [[event]], "segments": [], "history": cuda.memory.history}
+
+
 cuda = SimpleNamespace(
+    memory=SimpleNamespace(_record_memory_history=_record_memory_history, _snapshot=_snapshot),
     now=0,
     is_available=lambda: "FAKE_CUDA" in os.environ,
     device_count=lambda: 2,

@@ -12,9 +12,23 @@ def schedule(*, wait, warmup, active, repeat):
     return active
 
 
+class ExecutionTraceObserver:
+    def register_callback(self, path):
+        self.path = Path(path)
+
+    def unregister_callback(self):
+        self.path.write_text('{"schema": "1", "nodes": []}')
+
+
 class profile:
-    def __init__(self, *, schedule, on_trace_ready, **switches):
+    def __init__(self, *, schedule=None, on_trace_ready=None, **switches):
         self.active, self.on_trace_ready, self.number = schedule, on_trace_ready, 0
+
+    def __enter__(self):
+        print("an empty profile")
+
+    def __exit__(self, *error):
+        pass
 
     def start(self):
         pass
