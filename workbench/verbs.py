@@ -19,6 +19,10 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
     script: Annotated[
         Path | None, typer.Option(help="Record this script of yours, instead of a workload.")
     ] = None,
+    function: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A function of the script that is one step."),
+    ] = None,
     preset: Annotated[str, typer.Option(help="Preset of the workload.")] = "tiny",
     settings: Annotated[
         list[str] | None,
@@ -57,6 +61,7 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
         precision=precision,
         script=script,
         arguments=tuple(subject or ()) if script else (),
+        function=function,
         device=device,
         ranks=ranks,
         warmup=warmup,

@@ -45,6 +45,7 @@ def job(plan: CapturePlan, folder: Path, rank: int) -> dict[str, Any]:
         "workload": plan.workload,
         "spec": None if plan.spec is None else asdict(plan.spec),
         "script": None if plan.script is None else str(plan.script.expanduser()),
+        "function": plan.function,
         "arguments": list(plan.arguments),
         "device": plan.device,
         "threads": max(1, usable_threads() // plan.ranks) if limit_threads else None,

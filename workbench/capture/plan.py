@@ -37,6 +37,8 @@ class CapturePlan:
     """The user's own script, instead of a workload."""
     arguments: tuple[str, ...] = ()
     """What follows `--` for the script."""
+    function: str | None = None
+    """A function of the script that is one step, called again and again; None runs the script."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N; auto is the GPU when torch sees one."""
     ranks: int = 1
@@ -125,8 +127,9 @@ class CapturePlan:
             known = ", ".join(workloads.names())
             raise UsageError(f"Name either a workload ({known}) or a script, and not both.")
         if self.script is None:
-            if self.arguments:
-                raise UsageError("arguments belong to a script, and workload is set.")
+            for name in ("arguments", "function"):
+                if getattr(self, name):
+                    raise UsageError(f"{name} belongs to a script, and workload is set.")
             return
         if not self.script.expanduser().is_file():
             raise UsageError(f"There is no script at {self.script}.")

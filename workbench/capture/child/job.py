@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import deadman
-from .clock import CudaClock, HostClock
+from .clock import Clock, CudaClock, HostClock
 from .events import Events
 from .recorder import Lengths, Recorder
 from .tracing import RecordingError, Switches, TorchTracer
@@ -80,11 +80,21 @@ def make_recorder(
         torch,
         active=job["steps"],
         switches=Switches(job["shapes"], job["memory"], job["stacks"]),
-        target=Path(job["folder"]) / f"rank{job['rank']}.trace.json.gz",
+        target=trace_path(job),
     )
-    clock = CudaClock(torch.cuda) if device.type == "cuda" else HostClock()
     lengths = Lengths(job["warmup"], job["untraced"], job["steps"], detect=job["detect"])
+    clock = make_clock(torch, device)
     return Recorder(lengths, clock=clock, tracer=tracer, events=events, **options)
+
+
+def make_clock(torch: Any, device: Any) -> Clock:
+    """Return what times the steps on a device."""
+    return CudaClock(torch.cuda) if device.type == "cuda" else HostClock()
+
+
+def trace_path(job: dict[str, Any]) -> Path:
+    """Return where a rank's trace goes."""
+    return Path(job["folder"]) / f"rank{job['rank']}.trace.json.gz"
 
 
 def choose_device(torch: Any, wanted: str, rank: int, world: int) -> tuple[Any, str | None]:

@@ -31,10 +31,11 @@ class TorchTracer:
     def __init__(self, torch: Any, *, active: int, switches: Switches, target: Path) -> None:
         self.torch, self.active, self.switches, self.target = torch, active, switches, target
         self.number = 0
-        self.exported = False
+        self.running = self.exported = False
 
     def start(self) -> None:
         """Begin with one step of the profiler's own warm-up."""
+        self.running = True
         profiler = self.torch.profiler
         self.profile = profiler.profile(
             activities=profiler.supported_activities(),
@@ -56,10 +57,15 @@ class TorchTracer:
         return self.number
 
     def _export(self, profile: Any) -> None:
-        raw = self.target.with_name(f".{self.target.name.removesuffix('.gz')}")
-        profile.export_chrome_trace(str(raw))
-        compress(raw, self.target)
+        export(profile, self.target)
         self.exported = True
+
+
+def export(profile: Any, target: Path) -> None:
+    """Write the trace that a profiler has just ended, compressed."""
+    raw = target.with_name(f".{target.name.removesuffix('.gz')}")
+    profile.export_chrome_trace(str(raw))
+    compress(raw, target)
 
 
 def compress(raw: Path, target: Path) -> None:
