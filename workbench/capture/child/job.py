@@ -62,7 +62,7 @@ def _run(job: dict[str, Any], events: Events) -> None:
         )
     torch = _import_torch(job)
     device, reason = choose_device(torch, job["device"], job["rank"], job["world"])
-    events.send("setup", message=reason, facts=_facts(torch, device, reason))
+    events.send("setup", message=reason, facts=facts(torch, device, reason))
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if job["script"] is None:
@@ -129,7 +129,8 @@ def _import_torch(job: dict[str, Any]) -> Any:
     return torch
 
 
-def _facts(torch: Any, device: Any, reason: str | None) -> dict[str, Any]:
+def facts(torch: Any, device: Any, reason: str | None) -> dict[str, Any]:
+    """Return what the run folder should know of the process: device, versions, threads."""
     count = torch.cuda.device_count() if device.type == "cuda" else 0
     return {
         "device": str(device),

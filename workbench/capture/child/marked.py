@@ -27,7 +27,7 @@ def listen(*, imported: Callable[[], None], ended: Callable[[], None]) -> None:
     Where nothing is installed to import them from, they are found here.
     """
     _heard.update(imported=imported, ended=ended)
-    sys.meta_path.append(Fallback)  # type: ignore[arg-type]  # a class whose method is static
+    sys.meta_path.append(Fallback)
 
 
 def imported() -> None:

@@ -60,7 +60,7 @@ def run_script(job: dict[str, Any], *, torch: Any, device: Any, events: Events) 
 def _run(job: dict[str, Any], watch: StepWatch) -> None:
     script = Path(job["script"])
     sys.argv = [str(script), *job["arguments"]]
-    sys.path.insert(0, str(script.resolve().parent))
+    sys.path.insert(0, job["path"] or str(script.resolve().parent))
     if job["function"] is not None:
         _repeat(_function(script, job["function"]))
     runpy.run_path(str(script), run_name="__main__")

@@ -56,6 +56,12 @@ class TorchTracer:
         self.number += 1
         return self.number
 
+    def abandon(self) -> None:
+        """End the profiler, if it runs, and leave no trace."""
+        if self.running and not self.exported:
+            self.profile.on_trace_ready = None
+            self.profile.stop()
+
     def _export(self, profile: Any) -> None:
         export(profile, self.target)
         self.exported = True
