@@ -129,9 +129,11 @@ def workloads(
 ) -> None:
     """List workloads with their presets; of one workload, its parameters."""
     from workbench.capture import listing
+    from workbench.workloads import faults
 
     table = listing.presets() if name is None else listing.parameters(name)
-    print_table(table, meta={"workload": name}, as_json=as_json, as_csv=as_csv, out=out)
+    meta = {"workload": name} | ({"unusable": list(faults())} if faults() else {})
+    print_table(table, meta=meta, as_json=as_json, as_csv=as_csv, out=out)
 
 
 def ceilings(
