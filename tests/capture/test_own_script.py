@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -21,8 +22,10 @@ def train():
 
 @pytest.fixture
 def recorded(tmp_path, monkeypatch):
-    """Record a script; return its run and what it left in its own folder."""
+    """Record a script in an environment that has torch alone; return its run."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    places = [str(Path(__file__).parent / "fake" / "blocked"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(places))
     monkeypatch.chdir(tmp_path)
 
     def run(text, *, name="train.py", **options):
