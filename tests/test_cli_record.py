@@ -74,7 +74,7 @@ def test_a_failed_recording_is_one_sentence_and_exit_2(workbench, tmp_path):
     ("words", "sentence"),
     [
         (["record"], "either a workload (gpt, "),
-        (["record", "gtp"], "did you mean gpt?"),
+        (["record", "gtp"], "did you mean gpt"),
         (["record", "gpt", "extra"], "--set KEY=VALUE"),
         (["record", "gpt", "--set", "layer=2"], "did you mean layers?"),
         (["record", "gpt", "--set", "layers"], "not of the form KEY=VALUE"),
@@ -84,7 +84,7 @@ def test_a_failed_recording_is_one_sentence_and_exit_2(workbench, tmp_path):
         (["record", "gpt", "--python", "/nowhere/python"], "is not a program"),
         (["record", "--script", "/nowhere.py"], "no script at /nowhere.py"),
         (["nonsense"], "nonsense"),
-        (["workloads", "gtp"], "did you mean gpt?"),
+        (["workloads", "gtp"], "did you mean gpt"),
         (["workloads", "--json", "--csv"], "exclude each other"),
         (["workloads", "-o", "x.txt"], ".parquet"),
         (["runs", "--delete", "../x"], "no runs in runs"),

@@ -203,5 +203,10 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Give a notebook `%%record` and `%record_last`: `%load_ext workbench`."""
+    importlib.import_module("workbench.panels.magic").load(shell)
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)

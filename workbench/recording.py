@@ -75,7 +75,7 @@ def _print_progress(progress: Progress) -> None:
         return
     parts = [f"{progress.phase:<8}"]
     if progress.step is not None:
-        parts.append(f"{progress.step}/{progress.of}")
+        parts.append(f"{progress.step}" + (f"/{progress.of}" if progress.of else ""))
     if progress.seconds is not None:
         parts.append(f"{_MS * progress.seconds:.4g} ms")
     if progress.message is not None:

@@ -19,6 +19,10 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
     script: Annotated[
         Path | None, typer.Option(help="Record this script of yours, instead of a workload.")
     ] = None,
+    function: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A function of the script that is one step."),
+    ] = None,
     preset: Annotated[str, typer.Option(help="Preset of the workload.")] = "tiny",
     settings: Annotated[
         list[str] | None,
@@ -67,6 +71,7 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
         precision=precision,
         script=script,
         arguments=tuple(subject or ()) if script else (),
+        function=function,
         device=device,
         ranks=ranks,
         warmup=warmup,
@@ -137,9 +142,11 @@ def workloads(
 ) -> None:
     """List workloads with their presets; of one workload, its parameters."""
     from workbench.capture import listing
+    from workbench.workloads import faults
 
     table = listing.presets() if name is None else listing.parameters(name)
-    print_table(table, meta={"workload": name}, as_json=as_json, as_csv=as_csv, out=out)
+    meta = {"workload": name} | ({"unusable": list(faults())} if faults() else {})
+    print_table(table, meta=meta, as_json=as_json, as_csv=as_csv, out=out)
 
 
 def ceilings(

@@ -121,7 +121,7 @@ def test_a_script_that_raises_gives_the_last_line_of_its_traceback(start):
         (("exit",), 9, "SystemExit: 3"),
         (("vanish",), 9, "ended with exit code 0 before its trace was written"),
         (("dieNone",), 9, "killed by SIGKILL, perhaps by the system for want of memory"),
-        ((), 0, "without a step of a torch optimiser"),
+        ((), 0, "without a training step"),
         ((), 4, "ended after 4 optimiser steps, and this recording needs up to 5"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from workbench.capture import CapturePlan, record
-from workbench.capture.child.script import StepWatch
+from workbench.capture.child.stepping import Leaving, StepWatch
 from workbench.capture.overhead import overhead
 
 pytestmark = pytest.mark.slow
@@ -167,7 +167,7 @@ def watched(monkeypatch):
     recorder.end_step = lambda: setattr(recorder, "ended", recorder.ended + 1)
     original = torch.optim.Optimizer.profile_hook_step
     monkeypatch.setattr(torch.optim.Optimizer, "profile_hook_step", staticmethod(original))
-    StepWatch(recorder).install(torch.optim.Optimizer)
+    StepWatch(recorder, Leaving(events=None)).install(torch.optim.Optimizer)
     return recorder, Parent, Child
 
 

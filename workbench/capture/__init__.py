@@ -1,7 +1,8 @@
 """Capture: from a plan through a child process to a run folder.
 
-`record(CapturePlan(workload="gpt"))` starts a recording and returns a `Run`. Names load their
-module when they are first used: reading a run folder does not import what records one.
+`record(CapturePlan(workload="gpt"))` starts a recording and returns a `Run`; `step` and `workload`
+mark the steps of a script. Names load their module when they are first used: reading a run folder
+does not import what records one, and a script that marks its steps imports nothing else.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.capture.folder import RunInfo, list_runs
+    from workbench.capture.marks import step, workload
     from workbench.capture.plan import CapturePlan
     from workbench.capture.run import Run, record
     from workbench.capture.supervisor import Progress
@@ -24,10 +26,23 @@ _HOME = {
     "Sweep": "sweeping",
     "list_runs": "folder",
     "record": "run",
+    "step": "marks",
     "sweep": "sweeping",
+    "workload": "marks",
 }
 
-__all__ = ["CapturePlan", "Progress", "Run", "RunInfo", "Sweep", "list_runs", "record", "sweep"]
+__all__ = [
+    "CapturePlan",
+    "Progress",
+    "Run",
+    "RunInfo",
+    "Sweep",
+    "list_runs",
+    "record",
+    "step",
+    "sweep",
+    "workload",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.capture.manifest import usable_threads
+from workbench.capture.plan import CELL
 from workbench.capture.process import RankProcess
 from workbench.workloads.options import GRAPHED_MODES
 
@@ -22,6 +23,7 @@ _LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
 def start_ranks(plan: CapturePlan, folder: Path) -> list[RankProcess]:
     """Start one child a rank; when one cannot be started, end those before it and raise."""
+    write_code(plan, folder)
     processes: list[RankProcess] = []
     port = _free_port() if plan.ranks > 1 else None
     try:
@@ -36,8 +38,15 @@ def start_ranks(plan: CapturePlan, folder: Path) -> list[RankProcess]:
     return processes
 
 
+def write_code(plan: CapturePlan, folder: Path) -> None:
+    """Keep the text of a cell in the run folder."""
+    if plan.code is not None:
+        (folder / CELL).write_text(plan.code, encoding="utf-8")
+
+
 def job(plan: CapturePlan, folder: Path, rank: int) -> dict[str, Any]:
     """Return what the child is told, as plain values."""
+    script = folder / CELL if plan.code is not None else plan.script and plan.script.expanduser()
     limit_threads = plan.ranks > 1 and "OMP_NUM_THREADS" not in os.environ
     return {
         "rank": rank,
@@ -45,13 +54,15 @@ def job(plan: CapturePlan, folder: Path, rank: int) -> dict[str, Any]:
         "folder": str(folder),
         "workload": plan.workload,
         "spec": None if plan.spec is None else asdict(plan.spec),
-        "script": None if plan.script is None else str(plan.script.expanduser()),
+        "script": None if script is None else str(script),
+        "path": None if plan.code is None else str(Path.cwd()),
+        "function": plan.function,
         "arguments": list(plan.arguments),
         "device": plan.device,
         "threads": max(1, usable_threads() // plan.ranks) if limit_threads else None,
         "warmup": plan.warmup,
         # Ranks of a script cannot vote on when warm-up ends, so they all take its limit.
-        "detect": plan.script is None or plan.ranks == 1,
+        "detect": script is None or plan.ranks == 1,
         "untraced": plan.untraced,
         "steps": plan.steps,
         "shapes": plan.shapes,
@@ -76,7 +87,7 @@ def environment(plan: CapturePlan, rank: int, port: int | None) -> dict[str, str
         del env["MPLBACKEND"]  # a notebook kernel's own, unknown outside of it
     # From this level on the profiler says that its buffers were full; by default it does not.
     env.setdefault("KINETO_LOG_LEVEL", "2")
-    if plan.script is not None and plan.device == "cpu":
+    if plan.workload is None and plan.device == "cpu":
         env["CUDA_VISIBLE_DEVICES"] = ""
     if port is not None:
         world = str(plan.ranks)

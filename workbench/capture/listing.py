@@ -40,7 +40,7 @@ _PERCENT = 100
 
 
 def frame(runs: Sequence[RunInfo]) -> pl.DataFrame:
-    """Return one row a run; `step_ns` is the median traced step, `workload` may be a script."""
+    """Return one row a run; `step_ns` is the median traced step, `workload` may be a file."""
     return pl.DataFrame([_row(run) for run in runs], schema=_SCHEMA)
 
 
@@ -95,7 +95,7 @@ def _row(run: RunInfo) -> dict[str, Any]:
     return {
         "name": run.name,
         "status": run.status,
-        "workload": _text(manifest.get("workload") or plan.get("script")),
+        "workload": _text(manifest.get("workload") or plan.get("script") or plan.get("code")),
         "preset": _text(manifest.get("preset")),
         "device": _text(manifest.get("device")),
         "ranks": ranks if isinstance(ranks, int) else None,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from workbench.capture import folder
+from workbench.capture.plan import CELL
 from workbench.capture.variables import relevant
 from workbench.version import __version__
 
@@ -41,6 +42,7 @@ def begin(plan: CapturePlan) -> dict[str, Any]:
         "command": [
             str(plan.interpreter),
             *([str(plan.script)] if plan.script else []),
+            *([CELL] if plan.code is not None else []),
             *arguments,
         ],
         "seeds": {"seed": spec["seed"]} if spec and "seed" in spec else {},

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 _MOST_RANKS = 64
+CELL = "cell.py"
+"""The file of a run folder with the text of the recorded cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,12 @@ class CapturePlan:
     """The user's own script, instead of a workload."""
     arguments: tuple[str, ...] = ()
     """What follows `--` for the script."""
+    function: str | None = None
+    """A function of the script that is one step, called again and again; None runs the script."""
+    code: str | None = None
+    """The text of a script, as of a notebook's cell, instead of a file; kept as `cell.py`."""
+    label: str | None = None
+    """What the run folder's name begins with; None: what is recorded."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N; auto is the GPU when torch sees one."""
     ranks: int = 1
@@ -77,15 +85,15 @@ class CapturePlan:
 
     @property
     def name(self) -> str:
-        """Name of what is recorded: the workload, or the script's file name without suffix."""
-        if self.workload is not None:
+        """The label, or the workload, or the script's file name without suffix."""
+        if self.label is None and self.workload is not None:
             return self.workload
-        stem = Path(self.script or "script").stem
+        stem = self.label or Path(self.script or CELL).stem
         return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-") or "script"
 
     @property
     def spec(self) -> Any:
-        """The workload's resolved spec; None for a script."""
+        """The workload's resolved spec; None for a script or a cell."""
         if self.workload is None:
             return None
         overrides = dict(self.overrides)
@@ -113,7 +121,8 @@ class CapturePlan:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain values for run.json."""
-        values = asdict(self) | {"overrides": dict(self.overrides)}
+        code = None if self.code is None else CELL
+        values = asdict(self) | {"overrides": dict(self.overrides), "code": code}
         return {key: str(v) if isinstance(v, Path) else v for key, v in values.items()}
 
     def _check_numbers(self) -> None:
@@ -128,20 +137,21 @@ class CapturePlan:
             raise UsageError(f"timeout_s={self.timeout_s!r} is not a time above zero.")
 
     def _check_subject(self) -> None:
-        if (self.workload is None) == (self.script is None):
+        subjects = {"workload": self.workload, "script": self.script, "code": self.code}
+        given = [name for name, value in subjects.items() if value is not None]
+        if len(given) != 1:
             known = ", ".join(workloads.names())
             raise UsageError(f"Name either a workload ({known}) or a script, and not both.")
-        if self.script is None:
-            if self.arguments:
-                raise UsageError("arguments belong to a script, and workload is set.")
-            return
-        if not self.script.expanduser().is_file():
-            raise UsageError(f"There is no script at {self.script}.")
-        if self.overrides or self.precision is not None:
+        for name in ("arguments", "function"):
+            if getattr(self, name) and self.script is None:
+                raise UsageError(f"{name} belongs to a script, and {given[0]} is set.")
+        if self.workload is None and (self.overrides or self.precision is not None):
             raise UsageError(
-                "overrides and precision belong to a workload, and script is set; "
+                f"overrides and precision belong to a workload, and {given[0]} is set; "
                 "pass the script's own arguments after --."
             )
+        if self.script is not None and not self.script.expanduser().is_file():
+            raise UsageError(f"There is no script at {self.script}.")
 
     def _check_device(self) -> None:
         if not _DEVICE.fullmatch(self.device):

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _WORKER = Path(__file__).with_name("worker.py")
-_NOISE = re.compile(rb"^(?:USDT|STAGE):.*ActivityProfiler")
+NOISE = re.compile(rb"^(?:USDT|STAGE):.*ActivityProfiler")
+"""What the profiler itself writes when it starts and stops."""
 _LONGEST_LINE = 1 << 16
 _CHUNK = 1 << 16
 _TAIL = 200
@@ -90,7 +91,7 @@ class RankProcess:
 
     def read_log(self) -> list[str]:
         """Return the new lines of output, without the profiler's own noise."""
-        lines = [line for line in self.log.read(_LONGEST_LINE) if not _NOISE.match(line)]
+        lines = [line for line in self.log.read(_LONGEST_LINE) if not NOISE.match(line)]
         texts = [line.decode(errors="replace").rstrip("\r") for line in lines]
         self.tail.extend(texts)
         return texts

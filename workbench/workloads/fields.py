@@ -61,7 +61,7 @@ def describe(spec: object) -> tuple[FieldInfo, ...]:
     return tuple(
         FieldInfo(
             name=item.name,
-            type=_TYPES[str(item.type)],
+            type=_TYPES[getattr(item.type, "__name__", None) or str(item.type)],
             default=getattr(spec, item.name),
             **cast("dict[str, Any]", dict(item.metadata)),
         )

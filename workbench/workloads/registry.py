@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import unknown_name
+from workbench.errors import UsageError, unknown_name
 from workbench.workloads import (
     bert_large,
     deepseekv3_671b,
@@ -15,6 +16,7 @@ from workbench.workloads import (
     gpt,
     gpt3_175b,
     gpt_oss_20b,
+    installed,
     llama2_70b_lora,
     llama31_8b,
     llama31_405b,
@@ -111,12 +113,27 @@ _WORKLOADS = {
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all workloads."""
-    return tuple(_WORKLOADS)
+    """Return the names of all workloads: our own, then those of other packages."""
+    return (*_WORKLOADS, *_installed()[0])
 
 
 def get(name: str) -> Workload:
-    """Return a workload by name; an unknown name raises with the nearest."""
-    if name not in _WORKLOADS:
-        raise unknown_name("workload", name, _WORKLOADS)
-    return _WORKLOADS[name]
+    """Return a workload by name; an unknown name raises with the nearest, a broken one says why."""
+    if name in _WORKLOADS:
+        return _WORKLOADS[name]
+    others, broken = _installed()
+    if name in broken:
+        raise UsageError(broken[name])
+    if name not in others:
+        raise unknown_name("workload", name, names())
+    return others[name]
+
+
+def faults() -> tuple[str, ...]:
+    """Return a sentence for each workload of another package that can't be used."""
+    return tuple(_installed()[1].values())
+
+
+@functools.cache
+def _installed() -> tuple[dict[str, Workload], dict[str, str]]:
+    return installed.load(Workload, _WORKLOADS)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import deadman
-from .clock import CudaClock, HostClock
+from .clock import Clock, CudaClock, HostClock
 from .events import Events
 from .extras import NO_ALLOCATOR, Extras
 from .recorder import Lengths, Recorder
@@ -65,7 +65,7 @@ def _run(job: dict[str, Any], events: Events) -> None:
         )
     torch = _import_torch(job)
     device, reason = choose_device(torch, job["device"], job["rank"], job["world"])
-    events.send("setup", message=reason, facts=_facts(torch, device, reason))
+    events.send("setup", message=reason, facts=facts(torch, device, reason))
     if device.type == "cuda":
         torch.cuda.set_device(device)
         if job["early_profiler"]:
@@ -91,7 +91,7 @@ def make_recorder(
         torch,
         active=job["steps"],
         switches=Switches(job["shapes"], job["memory"], job["stacks"]),
-        target=folder / f"rank{job['rank']}.trace.json.gz",
+        target=trace_path(job),
         extras=Extras(
             torch,
             folder,
@@ -100,9 +100,19 @@ def make_recorder(
             execution_trace=job["execution_trace"],
         ),
     )
-    clock = CudaClock(torch.cuda) if on_gpu else HostClock()
     lengths = Lengths(job["warmup"], job["untraced"], job["steps"], detect=job["detect"])
+    clock = make_clock(torch, device)
     return Recorder(lengths, clock=clock, tracer=tracer, events=events, **options)
+
+
+def make_clock(torch: Any, device: Any) -> Clock:
+    """Return what times the steps on a device."""
+    return CudaClock(torch.cuda) if device.type == "cuda" else HostClock()
+
+
+def trace_path(job: dict[str, Any]) -> Path:
+    """Return where a rank's trace goes."""
+    return Path(job["folder"]) / f"rank{job['rank']}.trace.json.gz"
 
 
 def choose_device(torch: Any, wanted: str, rank: int, world: int) -> tuple[Any, str | None]:
@@ -137,7 +147,8 @@ def _import_torch(job: dict[str, Any]) -> Any:
     return torch
 
 
-def _facts(torch: Any, device: Any, reason: str | None) -> dict[str, Any]:
+def facts(torch: Any, device: Any, reason: str | None) -> dict[str, Any]:
+    """Return what the run folder should know of the process: device, versions, threads."""
     count = torch.cuda.device_count() if device.type == "cuda" else 0
     return {
         "device": str(device),

@@ -25,6 +25,9 @@ NS_PER_S = 1e9
 class Tracer(Protocol):
     """The profiler as the recorder sees it."""
 
+    running: bool
+    """Whether it was started."""
+
     def start(self) -> None:
         """Begin with one step of the profiler's own warm-up."""
         ...

@@ -37,10 +37,11 @@ class TorchTracer:
         self.torch, self.active, self.switches, self.target = torch, active, switches, target
         self.extras = extras
         self.number = 0
-        self.exported = False
+        self.running = self.exported = False
 
     def start(self) -> None:
         """Begin with one step of the profiler's own warm-up."""
+        self.running = True
         profiler = self.torch.profiler
         self.profile = profiler.profile(
             activities=profiler.supported_activities(),
@@ -62,11 +63,15 @@ class TorchTracer:
         self.number += 1
         return self.number
 
+    def abandon(self) -> None:
+        """End the profiler, if it runs, and leave no trace."""
+        if self.running and not self.exported:
+            self.profile.on_trace_ready = None
+            self.profile.stop()
+
     def _export(self, profile: Any) -> None:
         self.extras.end()
-        raw = self.target.with_name(f".{self.target.name.removesuffix('.gz')}")
-        profile.export_chrome_trace(str(raw))
-        compress(raw, self.target)
+        export(profile, self.target)
         self.extras.write()
         self.exported = True
 
@@ -75,6 +80,13 @@ def awaken(torch: Any) -> None:
     """Start and stop the profiler, so that graphs captured from now on are known to it."""
     with torch.profiler.profile(activities=torch.profiler.supported_activities()):
         torch.cuda.synchronize()
+
+
+def export(profile: Any, target: Path) -> None:
+    """Write the trace that a profiler has just ended, compressed."""
+    raw = target.with_name(f".{target.name.removesuffix('.gz')}")
+    profile.export_chrome_trace(str(raw))
+    compress(raw, target)
 
 
 def compress(raw: Path, target: Path) -> None:

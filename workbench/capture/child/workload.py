@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 def run_workload(job: dict[str, Any], *, torch: Any, device: Any, events: Events) -> None:
     """Build the workload on this rank and run its steps until the trace is written."""
-    workload, spec, training_class = _load(job)
+    try:
+        workload, spec, training_class = _load(job)
+    except sys.modules["workbench.errors"].UsageError as error:
+        raise RecordingError(f"{str(error).rstrip('.')} [in {sys.executable}].") from error
     meeting = Path(job["folder"]) / ".meeting"
     ranks = Ranks(torch, rank=job["rank"], world=job["world"], device=device, meeting=meeting)
     events.send("setup", message="building the model")
