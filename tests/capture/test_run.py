@@ -13,6 +13,9 @@ from workbench.errors import UsageError
         (("gtp",), {}, "did you mean gpt"),
         (("gpt",), {"presets": "tiny"}, "did you mean preset"),
         ((wb.CapturePlan(workload="gpt"),), {"steps": 3}, "belong into the plan"),
+        ((), {"script": "train.py"}, "There is no script at train.py"),
+        (("gpt",), {"script": "train.py"}, "Name either a workload"),
+        ((), {}, "Name either a workload"),
     ],
 )
 def test_a_wrong_word_gets_a_sentence(arguments, fields, words, tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from workbench.workloads import Value
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+_PATHS = ("script", "python", "out", "runs_dir")
 _MOST_RANKS = 64
 CELL = "cell.py"
 """The file of a run folder with the text of the recorded cell."""
@@ -26,7 +27,8 @@ CELL = "cell.py"
 class CapturePlan:
     """One recording: a workload or a script, where it runs, how long, and what is recorded.
 
-    Every wrong field, and every pair that excludes each other, raises UsageError at once.
+    Paths may be given as texts. Every wrong field, and every pair that excludes each other, raises
+    UsageError at once.
     """
 
     workload: str | None = None
@@ -76,6 +78,9 @@ class CapturePlan:
         """Check every field, and the workload's spec with its overrides."""
         items = self.overrides.items() if isinstance(self.overrides, Mapping) else self.overrides
         object.__setattr__(self, "overrides", tuple(sorted(items)))
+        for name in _PATHS:
+            if isinstance(value := getattr(self, name), str):
+                object.__setattr__(self, name, Path(value))
         self._check_numbers()
         self._check_subject()
         self._check_device()

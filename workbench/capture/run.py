@@ -24,17 +24,20 @@ _EXIT_WAIT_S = GRACE_S + 2
 
 
 def record(
-    plan: CapturePlan | str, *, on_event: Callable[[Progress], None] | None = None, **fields: Any
+    plan: CapturePlan | str | None = None,
+    *,
+    on_event: Callable[[Progress], None] | None = None,
+    **fields: Any,
 ) -> Run:
     """Start a recording in child processes and return at once.
 
-    `plan` is a `CapturePlan`, or the name of a workload with the plan's other fields beside it:
-    `record("gpt", preset="tiny", ranks=2)`. `on_event` is called for each event from a thread of
-    the run, the last time when the run folder has its final name. UsageError or CaptureError when
-    the run cannot even be started.
+    `plan` is a `CapturePlan`, or its fields are given, the name of a workload first:
+    `record("gpt", preset="tiny", ranks=2)`, `record(script="train.py", steps=3)`. `on_event` is
+    called for each event from a thread of the run, the last time when the run folder has its final
+    name. UsageError or CaptureError when the run cannot even be started.
     """
-    if isinstance(plan, str):
-        plan = _plan(plan, fields)
+    if not isinstance(plan, CapturePlan):
+        plan = _plan(fields if plan is None else {"workload": plan} | fields)
     elif fields:
         raise UsageError(f"{', '.join(fields)} belong into the plan that is given.")
     partial, final = folder.create(plan)
@@ -57,12 +60,12 @@ def record(
     return Run(supervisor)
 
 
-def _plan(workload: str, fields: dict[str, Any]) -> CapturePlan:
-    known = {f.name for f in dataclasses.fields(CapturePlan)} - {"workload"}
+def _plan(fields: dict[str, Any]) -> CapturePlan:
+    known = {f.name for f in dataclasses.fields(CapturePlan)}
     for name in fields:
         if name not in known:
             raise unknown_name("field of a recording", name, known)
-    return CapturePlan(workload=workload, **fields)
+    return CapturePlan(**fields)
 
 
 class Run:

@@ -93,9 +93,9 @@ class RecordMagics(Magics):
         except WorkbenchError as error:
             raise Usage(str(error)) from None
         except BaseException:
-            line.say(f"The cell ended in run {body.runs}, before its trace was written.")
+            line.end(f"The cell ended in run {body.runs}, before its trace was written.")
             raise
-        line.say(f"Recorded {plan.steps} steps; the cell ran {body.runs} times.")
+        line.end(f"Recorded {plan.steps} steps; the cell ran {body.runs} times.")
         return found
 
 
@@ -125,23 +125,24 @@ class Body:
 
 
 class _Line:
-    """One line of output that says how far it is, and at last what was done."""
+    """A line of output that says how far it is, and is empty before and after.
+
+    What checks a stored notebook may see an output as it began; so it begins as it ends.
+    """
 
     def __init__(self) -> None:
-        self._shown: Any = None
+        self._shown = DisplayHandle()
+        self._shown.display(Pretty(""))
 
     def tell(self, now: Progress) -> None:
         """Show where the run is, but for the traced steps: showing would be in their trace."""
         if now.phase != "traced" and (now.step is not None or now.message is not None):
-            self.say(f"{stage(now)[0]} …")
+            self._shown.update(Pretty(f"{stage(now)[0]} …"))
 
-    def say(self, text: str) -> None:
-        """Replace the line."""
-        if self._shown is None:
-            self._shown = DisplayHandle()
-            self._shown.display(Pretty(text))
-        else:
-            self._shown.update(Pretty(text))
+    def end(self, text: str) -> None:
+        """Empty the line, and show what it came to."""
+        self._shown.update(Pretty(""))
+        display(Pretty(text))
 
 
 def load(shell: Any) -> None:
