@@ -22,15 +22,18 @@ ALIASES = {
     "self.torch": "torch",
     "self.cuda": "torch.cuda",
     "profiler": "torch.profiler",
+    "memory": "torch.cuda.memory",
     "distributed": "torch.distributed",
 }
 TORCH_NAMES = """
 torch.__version__ torch.cuda torch.cuda.Event torch.cuda.device_count
-torch.cuda.get_device_properties torch.cuda.is_available torch.cuda.set_device
+torch.cuda.get_device_properties torch.cuda.is_available torch.cuda.memory
+torch.cuda.memory._record_memory_history torch.cuda.memory._snapshot torch.cuda.set_device
 torch.cuda.synchronize torch.device torch.distributed torch.distributed.ReduceOp
 torch.distributed.ReduceOp.MIN torch.distributed.all_reduce torch.distributed.barrier
 torch.distributed.destroy_process_group torch.distributed.init_process_group torch.get_num_threads
-torch.optim torch.optim.Optimizer torch.profiler torch.profiler.profile torch.profiler.schedule
+torch.optim torch.optim.Optimizer torch.profiler torch.profiler.ExecutionTraceObserver
+torch.profiler.profile torch.profiler.schedule
 torch.profiler.supported_activities torch.set_num_threads torch.tensor torch.version
 torch.version.cuda torch.version.hip
 """
