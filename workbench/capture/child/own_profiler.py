@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _PHASES = {"NONE": "untraced", "RECORD": "traced", "RECORD_AND_SAVE": "traced"}
 _SWITCHES = {"shapes": "record_shapes", "memory": "profile_memory", "stacks": "with_stack"}
 _KEPT = (
-    "recorded by the script's own profiler: its schedule and its switches count, and not those of "
-    "the command"
+    "recorded by the script's own profiler: its schedule and its switches count, not those of the "
+    "command, and neither an allocator's history nor an execution trace is written beside it"
 )
 NEVER_STEPPED = (
     "The script's own profiler ended without a call of its step(), so its trace has no training "
