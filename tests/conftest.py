@@ -92,6 +92,19 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _never_replaced() -> Iterator[None]:
+    """Let no test hand this process over to another program, as `workbench lab` does."""
+
+    def refuse(*command: object) -> None:
+        raise AssertionError(f"the tests would have become {command[1]}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("execv", "execve"):
+            patch.setattr(os, name, refuse)
+        yield
+
+
 @pytest.fixture(scope="session")
 def corpus() -> Path:
     """The folder with the recorded traces; use it in tests marked corpus."""

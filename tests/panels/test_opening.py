@@ -317,8 +317,9 @@ def test_lab_hands_over_its_options(monkeypatch, tmp_path):
     from typer.testing import CliRunner
 
     ran = []
-    monkeypatch.setattr("os.execv", lambda _, command: ran.append(command))
+    monkeypatch.setattr("os.execve", lambda _, command, env: ran.append((command, env)))
     with contextlib.suppress(SystemExit):
         CliRunner().invoke(commands, ["lab", str(tmp_path), "--port", "9001", "--no-browser"])
-    assert ran
-    assert {"--port=9001", "--no-browser", "--ip=localhost"} <= set(ran[0])
+    ((command, env),) = ran
+    assert {"--port=9001", "--no-browser", "--ip=localhost"} <= set(command)
+    assert "server_config" in env["JUPYTER_CONFIG_PATH"]
