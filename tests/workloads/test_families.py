@@ -212,7 +212,8 @@ def test_flops_of_the_decoder_are_those_of_its_configuration():
     "name", ["llama2_70b_lora", "deepseekv3_671b", "gpt_oss_20b", "bert_large"]
 )
 def test_recomputation_changes_no_number(name, recompute):
-    assert losses(name, 2, recompute=recompute) == losses(name, 2)
+    # but for the order in which threads of a busy machine add
+    assert losses(name, 2, recompute=recompute) == pytest.approx(losses(name, 2), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["deepseekv3_671b", "gpt_oss_20b"])

@@ -6,6 +6,7 @@ from rankrun import STEPS, losses_of_ranks
 
 SPLIT = ("llama31_8b", "llama31_405b", "gpt3_175b", "llama2_70b_lora", "bert_large")
 SHARDED = (*SPLIT, "deepseekv3_671b", "gpt_oss_20b")
+ONE_OF_ALL = "llama31_8b"
 
 
 def test_sharded_replicas_learn_what_replicas_learn(tmp_path):
@@ -25,7 +26,9 @@ def test_a_split_model_learns_what_one_rank_learns(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHARDED)
-def test_every_transformer_runs_sharded(name, tmp_path):
+def test_every_transformer_runs_sharded(name, tmp_path, thorough):
+    if name != ONE_OF_ALL and not thorough:
+        pytest.skip("one of all does, unless WORKBENCH_THOROUGH is set")
     # Two ranks draw other masks than one, so with dropout only both ways of sharing are compared.
     replicas = losses_of_ranks(name, tmp_path / "ddp", parallel="ddp")
     sharded = losses_of_ranks(name, tmp_path / "fsdp", parallel="fsdp")
@@ -35,7 +38,9 @@ def test_every_transformer_runs_sharded(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SPLIT)
-def test_every_dense_transformer_runs_split(name, tmp_path):
+def test_every_dense_transformer_runs_split(name, tmp_path, thorough):
+    if name != ONE_OF_ALL and not thorough:
+        pytest.skip("one of all does, unless WORKBENCH_THOROUGH is set")
     split = losses_of_ranks(name, tmp_path / "meet", parallel="tensor")
     assert split[0] == pytest.approx(losses(name, STEPS), rel=1e-3)
 
