@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.capture.folder import unwritable
 from workbench.capture.plan import CapturePlan
 from workbench.capture.run import record
 from workbench.capture.sweep_folder import (
@@ -87,6 +88,8 @@ class Sweep(threading.Thread):
         self.path, self.points = path, points
         self._told, self._fields, self._on_point = told, fields, on_point
         self._cancelled = threading.Event()
+        self.error: str | None = None
+        """Why it ended before its time: its folder can't be written."""
         self.current: Run | None = None
         """The run that is being recorded."""
 
@@ -95,6 +98,8 @@ class Sweep(threading.Thread):
         """Return running, cancelled, done (also when some failed), or failed (when all did)."""
         if self.is_alive():
             return "running"
+        if self.error is not None:
+            return FAILED
         ended = [p.status for p in self.points]
         if WAITING in ended or CANCELLED in ended:
             return CANCELLED
@@ -127,7 +132,7 @@ class Sweep(threading.Thread):
         for k, point in enumerate(self.points):
             if point.status == WAITING and not self._cancelled.is_set():
                 self._keep(k, self._recorded(point))
-                if self.points[k].status == CANCELLED:
+                if self.points[k].status == CANCELLED or self.error is not None:
                     return
 
     def _recorded(self, point: Point) -> Point:
@@ -144,7 +149,10 @@ class Sweep(threading.Thread):
 
     def _keep(self, k: int, point: Point) -> None:
         self.points[k] = point
-        write(self.path, self._told, self.points)
+        try:
+            write(self.path, self._told, self.points)
+        except OSError as error:
+            self.error = unwritable(self.path, error)
         if self._on_point is not None:
             self._on_point(point, k + 1, len(self.points))
 
