@@ -45,7 +45,7 @@ def runs(monkeypatch):
     """The names of what was recorded; `ends` says of points how they end that do not end well."""
     asked = SimpleNamespace(names=[], ends={})
 
-    def start(plan):
+    def start(plan, on_event):
         asked.names.append(plan.out.name)
         return Fake(plan, asked.ends.get(plan.out.name, "done"))
 
@@ -63,7 +63,7 @@ NAMES = [
 
 
 def test_each_combination_is_recorded_and_measured(runs, tmp_path):
-    made = sweep("gpt", GRID, path=tmp_path / "s", ranks=2)
+    made = sweep("gpt", GRID, path=f"{tmp_path}/s", ranks=2)
     assert made.wait(20) == "done"
     assert runs.names == NAMES
     found = made.frame()
