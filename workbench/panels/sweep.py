@@ -26,8 +26,8 @@ COLUMNS = (
     Column("step_ns", "median step", "time", "of the steps without the profiler"),
     Column("least_ns", "fastest", "time", "of the steps without the profiler"),
     Column("most_ns", "slowest", "time", "of the steps without the profiler"),
-    Column("samples_per_s", "samples/s", "count", "of all ranks, by the median", spare=True),
-    Column("tokens_per_s", "tokens/s", "count", "of all ranks, by the median", spare=True),
+    Column("samples_per_s", "samples/s", "number", "of all ranks, by the median", spare=True),
+    Column("tokens_per_s", "tokens/s", "number", "of all ranks, by the median", spare=True),
     Column("error", "reason", "sentence", "why there is no recording", spare=True),
 )
 PICTURE = Picture(frame="sweep", name="sweep.times", view="sweep.times", height=110)
