@@ -38,8 +38,8 @@ class Column:
     heading: str
     kind: str = "text"
     """text, word (text on one line), long (text that may break anywhere), sentence (the same, never
-    cut), cause (of idle time), count, number (with decimals), time (ns), share (0 to 1), bytes, rate
-    (bytes a second), flag or place."""
+    cut), cause (of idle time), count, number (with decimals), time (ns), share (0 to 1), bytes,
+    rate (bytes a second), flag or place."""
     hint: str = ""
     """One sentence that the heading shows on hover."""
     spare: bool = False
