@@ -3,7 +3,7 @@ BIN = .venv/bin
 PYTEST_ARGS ?=
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
-.PHONY: help setup lab demo test lint bench notebooks resolve gpu-kit gpu-check clean
+.PHONY: help setup lab demo test lint bench notebooks resolve gpu-kit gpu-check workloads-check clean
 .SILENT:
 
 help:
@@ -16,6 +16,7 @@ help:
 	echo "make resolve    show that the pinned set resolves on newer Pythons"
 	echo "make gpu-kit    pack what gpu-check needs on a node without network"
 	echo "make gpu-check  on a GPU node: tests, roofs and sample runs, into OUT"
+	echo "make workloads-check  record each workload's tiny preset; losses over 20 steps (an hour)"
 	echo "make clean      remove the environment and what tools left behind (recorded runs stay)"
 
 setup:
@@ -59,6 +60,11 @@ gpu-kit: setup
 
 gpu-check:
 	$(NODE_PYTHON) scripts/gpu_check.py --out "$(OUT)"
+
+# The second half trains each one for 20 steps, and on two ranks, and looks at the losses.
+workloads-check: setup
+	$(BIN)/python scripts/workloads_check.py
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS) tests/workloads
 
 clean:
 	rm -rf .venv .install.log dist .ruff_cache .mypy_cache .import_linter_cache .hypothesis

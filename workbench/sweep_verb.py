@@ -65,6 +65,8 @@ def sweep(  # noqa: PLR0917 - typer reads the order of arguments from the signat
         timeout_s=timeout,
     )
     status = _followed(made)
+    if made.error is not None:
+        raise CaptureError(made.error)
     about = {"folder": str(made.path), "status": status}
     print_table(made.frame(), meta=about, as_json=as_json, as_csv=as_csv, out=out)
     if status == "cancelled":

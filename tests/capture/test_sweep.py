@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from types import SimpleNamespace
 
@@ -44,7 +45,7 @@ def runs(monkeypatch):
     """The names of what was recorded; `ends` says of points how they end that do not end well."""
     asked = SimpleNamespace(names=[], ends={})
 
-    def start(plan):
+    def start(plan, on_event):
         asked.names.append(plan.out.name)
         return Fake(plan, asked.ends.get(plan.out.name, "done"))
 
@@ -62,7 +63,7 @@ NAMES = [
 
 
 def test_each_combination_is_recorded_and_measured(runs, tmp_path):
-    made = sweep("gpt", GRID, path=tmp_path / "s", ranks=2)
+    made = sweep("gpt", GRID, path=f"{tmp_path}/s", ranks=2)
     assert made.wait(20) == "done"
     assert runs.names == NAMES
     found = made.frame()
@@ -101,6 +102,17 @@ def test_a_sweep_that_was_cancelled_goes_on_where_it_was(runs, tmp_path):
     assert made.wait(20) == "done"
     assert runs.names == [*NAMES[:2], *NAMES[1:]]
     assert frame(tmp_path)["status"].to_list() == ["done"] * 4
+
+
+def test_a_folder_that_fills_up_ends_the_sweep_with_the_fix(runs, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sweeping, "write", full)
+    made = sweep("gpt", GRID, path=tmp_path)
+    assert made.wait(20) == "failed"
+    assert runs.names == NAMES[:1]
+    assert "No space left on device; free some space there" in made.error
 
 
 def test_a_done_run_that_was_deleted_is_recorded_again(runs, tmp_path):

@@ -82,6 +82,16 @@ def test_the_unit_follows_the_largest_value():
     assert Parsed(html_table(frame(total_ns=[250, 7]), COLUMNS)).rows[2][1] == "7"
 
 
+def test_numbers_have_as_many_decimals_as_the_largest_leaves_room_for():
+    def cells(*values):
+        columns = (Column("x", "samples/s", "number"),)
+        return [r[0] for r in Parsed(html_table(pl.DataFrame({"x": values}), columns)).rows[1:]]
+
+    assert cells(0.66, None) == ["0.660", "-"]
+    assert cells(123.456, 2.0) == ["123.46", "2.00"]
+    assert cells(12_345.67) == ["12,345.7"]
+
+
 def test_hostile_names_stay_text():
     nasty = "<img src=x onerror=alert(1)>\"'&</td><script>alert(2)</script>" + "y" * 200
     table = Parsed(html_table(frame(name=[nasty, "b"]), COLUMNS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -54,13 +55,27 @@ def create(plan: CapturePlan) -> tuple[Path, Path]:
             "choose another name, or delete that folder first."
         ) from None
     except OSError as error:
-        raise UsageError(f"The run folder {partial} cannot be made: {error.strerror}.") from None
+        raise UsageError(
+            f"The run folder {partial} cannot be made: {error.strerror}; record into another "
+            "folder (--runs-dir), or mend its permissions."
+        ) from None
     return partial, final
 
 
 def partial_path(final: Path) -> Path:
     """Return where a run is worked in before it has its final name."""
     return final.with_name(f".{final.name}.partial")
+
+
+def unwritable(folder: Path, error: OSError) -> str:
+    """Say that a folder can't be written, and what to do about it."""
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    fix = "free some space there" if is_full else "see what is there and who may write it"
+    why = error.strerror or str(error)
+    return (
+        f"The folder {folder} can't be written: {why}; {fix}, or record into another folder "
+        "(--runs-dir)."
+    )
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:

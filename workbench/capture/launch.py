@@ -18,7 +18,7 @@ from workbench.workloads.options import GRAPHED_MODES
 if TYPE_CHECKING:
     from workbench.capture.plan import CapturePlan
 
-_LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
 
 def start_ranks(plan: CapturePlan, folder: Path) -> list[RankProcess]:
@@ -100,7 +100,7 @@ def environment(plan: CapturePlan, rank: int, port: int | None) -> dict[str, str
             "MASTER_PORT": str(port),
         }
         for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-            env.setdefault(variable, _LOOPBACK)
+            env.setdefault(variable, LOOPBACK)
     return env
 
 

@@ -37,14 +37,14 @@ def sentence(process: RankProcess, ranks: int) -> str:
     who = f"Rank {process.rank}" if ranks > 1 else "The training process"
     if process.error is not None:
         message = process.error[1]
-        return message if ranks == 1 else f"{who} failed: {message}{_last_lines(process)}"
+        return message if ranks == 1 else f"{who} failed: {message}{last_lines(process)}"
     code = process.returncode
     if code is not None and code < 0:
         hint = ", perhaps by the system for want of memory" if code == -signal.SIGKILL else ""
         how = f"was killed by {_signal_name(-code)}{hint}"
     else:
         how = f"ended with exit code {code} before its trace was written"
-    return f"{who} {how}, in phase {process.phase}{_last_lines(process)}"
+    return f"{who} {how}, in phase {process.phase}{last_lines(process)}"
 
 
 def _order(process: RankProcess) -> tuple[int, int]:
@@ -53,7 +53,8 @@ def _order(process: RankProcess) -> tuple[int, int]:
     return (0 if (process.returncode or 0) < 0 else 1, process.rank)
 
 
-def _last_lines(process: RankProcess) -> str:
+def last_lines(process: RankProcess) -> str:
+    """Say what a rank printed last, as the end of a sentence."""
     lines = [line.strip() for line in process.tail if line.strip()][-_LINES:]
     if not lines:
         return "; it printed nothing."

@@ -12,7 +12,7 @@ from workbench.capture import folder, manifest
 from workbench.capture.launch import start_ranks
 from workbench.capture.plan import CapturePlan
 from workbench.capture.supervisor import GRACE_S, Supervisor
-from workbench.errors import UsageError, unknown_name
+from workbench.errors import CaptureError, UsageError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,9 @@ def record(
         content = manifest.begin(plan)
         folder.write_manifest(partial, content)
         processes = start_ranks(plan, partial)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise CaptureError(folder.unwritable(partial, error)) from None
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise

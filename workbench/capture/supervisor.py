@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import os
 import selectors
 import signal
 import threading
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.capture import folder, manifest, outcome
 from workbench.capture.host import Host
+from workbench.capture.log import RunLog
 from workbench.capture.lost import lost
 from workbench.capture.nvml import Nvml
 from workbench.capture.telemetry import Telemetry, TelemetrySource
@@ -32,6 +35,8 @@ _DRAIN_S = 1.0
 _AFTER_DONE_S = 15.0
 _REAP_S = 30.0  # a process stuck in a driver call outlives SIGKILL
 _LOG_LINES = 1000
+_RESERVE = 1 << 20
+"""Bytes that are held on the disk, so that on a full one there is room to write how a run ended."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,8 @@ class Supervisor(threading.Thread):
         try:
             self._begin()
             self._follow()
+        except OSError as error:
+            self.error = folder.unwritable(self.path, error)
         except Exception as error:  # noqa: BLE001 - told as the run's own failure
             traceback.print_exc()
             self.error = f"Recording stopped by a fault of Workbench: {error!r}."
@@ -115,6 +122,7 @@ class Supervisor(threading.Thread):
     # ---- following ------------------------------------------------------------------------
 
     def _begin(self) -> None:
+        (self.path / ".reserve").write_bytes(os.urandom(_RESERVE))  # zeros may be packed to nothing
         self._telemetry.start()
         host = self._content["machine"]["host"]
         for process in self.processes:
@@ -124,7 +132,7 @@ class Supervisor(threading.Thread):
         folder.write_manifest(self.path, self._content)
 
     def _follow(self) -> None:
-        with (self.path / "log.txt").open("w", encoding="utf-8") as log:
+        with RunLog(self.path / "log.txt") as log:
             while self._running():
                 self._read(log, _POLL_S)
                 self._judge()
@@ -142,7 +150,7 @@ class Supervisor(threading.Thread):
     def _open(self) -> bool:
         return any(process.log.open or process.events.open for process in self.processes)
 
-    def _read(self, log: Any, timeout: float) -> None:
+    def _read(self, log: RunLog, timeout: float) -> None:
         with selectors.DefaultSelector() as selector:
             for process in self.processes:
                 for lines in (process.log, process.events):
@@ -158,13 +166,12 @@ class Supervisor(threading.Thread):
             else:
                 self._take_events(process)
 
-    def _write_log(self, log: Any, process: RankProcess) -> None:
+    def _write_log(self, log: RunLog, process: RankProcess) -> None:
         mark = f"[rank{process.rank}] " if len(self.processes) > 1 else ""
         texts = [mark + line for line in process.read_log()]
         with self._lock:
             self._lines.extend(texts)
-        log.writelines(f"{text}\n" for text in texts)
-        log.flush()
+        log.write(texts)
 
     def _take_events(self, process: RankProcess) -> None:
         for event in process.read_events():
@@ -243,8 +250,10 @@ class Supervisor(threading.Thread):
         try:
             self._write_ending(status)
         except OSError as error:
+            if status != "failed":
+                self.error = folder.unwritable(self.path, error)
             status = "failed"
-            self.error = f"The run folder {self.path} cannot be finished: {error.strerror}."
+            self._disown()
         self.status = status
         self._tell(Progress(0, status, message=self.error))
         self.ended.set()
@@ -258,11 +267,18 @@ class Supervisor(threading.Thread):
         if self.error is None and self._timed_out:
             self.error = (
                 f"The recording took longer than its timeout of {self.plan.timeout_s:g} s and was "
-                f"ended in phase {self.progress.phase}; allow more time, or record fewer steps."
+                f"ended in phase {self.progress.phase}; allow more time, or record fewer steps"
+                f"{outcome.last_lines(self.processes[0])}"
             )
         if self.error is None:
             self._fail()
         return "failed"
+
+    def _disown(self) -> None:
+        """Let a folder that can't be closed read as interrupted, not as running."""
+        told = {"status": "failed", "error": self.error, "owner": None}
+        with contextlib.suppress(OSError):
+            folder.write_manifest(self.path, self._content | told)
 
     def _write_ending(self, status: str) -> None:
         notes = [{"message": text} for text in (self._telemetry.error,) if text]

@@ -6,15 +6,18 @@ one that was killed goes on where it was: the same call on the same folder runs 
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import re
 import threading
+import traceback
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.capture.folder import unwritable
 from workbench.capture.plan import CapturePlan
 from workbench.capture.run import record
 from workbench.capture.sweep_folder import (
@@ -48,8 +51,8 @@ def sweep(
     workload: str,
     grid: Mapping[str, Sequence[Value]],
     *,
-    path: Path | None = None,
-    runs_dir: Path = Path("runs"),
+    path: str | Path | None = None,
+    runs_dir: str | Path = "runs",
     on_point: Callable[[Point, int, int], None] | None = None,
     **fields: Any,
 ) -> Sweep:
@@ -63,7 +66,7 @@ def sweep(
     for a grid without any that could run, and for a folder that holds another sweep.
     """
     points = _points(workload, grid, fields)
-    target = (path or _new_path(runs_dir, workload)).expanduser().absolute()
+    target = Path(path or _new_path(Path(runs_dir), workload)).expanduser().absolute()
     told = {"workload": workload, "grid": {k: [*v] for k, v in grid.items()}}
     told["fields"] = {k: str(v) if isinstance(v, Path) else v for k, v in sorted(fields.items())}
     points = begun(target, told, points)
@@ -86,15 +89,20 @@ class Sweep(threading.Thread):
         super().__init__(name=f"sweep {path.name}", daemon=True)
         self.path, self.points = path, points
         self._told, self._fields, self._on_point = told, fields, on_point
-        self._cancelled = threading.Event()
+        self._cancelled, self._ended = threading.Event(), threading.Event()
+        self._listeners: list[Callable[[], None]] = []
+        self.error: str | None = None
+        """Why it ended before its time: its folder can't be written."""
         self.current: Run | None = None
         """The run that is being recorded."""
 
     @property
     def status(self) -> str:
         """Return running, cancelled, done (also when some failed), or failed (when all did)."""
-        if self.is_alive():
+        if not self._ended.is_set():
             return "running"
+        if self.error is not None:
+            return FAILED
         ended = [p.status for p in self.points]
         if WAITING in ended or CANCELLED in ended:
             return CANCELLED
@@ -102,7 +110,7 @@ class Sweep(threading.Thread):
 
     def wait(self, timeout: float | None = None) -> str:
         """Wait until the sweep has ended, at most `timeout` seconds; return its status."""
-        self.join(timeout)
+        self._ended.wait(timeout)
         return self.status
 
     def cancel(self) -> None:
@@ -110,6 +118,10 @@ class Sweep(threading.Thread):
         self._cancelled.set()
         if (run := self.current) is not None:
             run.cancel()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have a function called from the sweep's threads whenever something changed."""
+        self._listeners.append(listener)
 
     def frame(self) -> pl.DataFrame:
         """Return `frame` of what there is by now."""
@@ -124,16 +136,36 @@ class Sweep(threading.Thread):
 
     def run(self) -> None:
         """Record point by point; a failure is kept and passed over."""
+        try:
+            self._record_all()
+        finally:
+            self._ended.set()
+            self._tell()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """Show progress, Cancel, table and picture in a notebook; panels stand above captures."""
+        panel: Any = importlib.import_module("workbench.panels.sweep").SweepPanel(self)
+        return panel._repr_mimebundle_(**kwargs)
+
+    def _record_all(self) -> None:
         for k, point in enumerate(self.points):
             if point.status == WAITING and not self._cancelled.is_set():
                 self._keep(k, self._recorded(point))
-                if self.points[k].status == CANCELLED:
+                if self.points[k].status == CANCELLED or self.error is not None:
                     return
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            try:
+                listener()
+            except Exception:  # noqa: BLE001 - a listener's fault is not the sweep's
+                traceback.print_exc()
 
     def _recorded(self, point: Point) -> Point:
         fields = dict(self._fields)
         try:
-            self.current = record(_plan(self._told["workload"], point, fields, self.path))
+            plan = _plan(self._told["workload"], point, fields, self.path)
+            self.current = record(plan, on_event=lambda _: self._tell())
             if self._cancelled.is_set():  # in between
                 self.current.cancel()
             status, error = self.current.wait(), self.current.error
@@ -144,9 +176,13 @@ class Sweep(threading.Thread):
 
     def _keep(self, k: int, point: Point) -> None:
         self.points[k] = point
-        write(self.path, self._told, self.points)
+        try:
+            write(self.path, self._told, self.points)
+        except OSError as error:
+            self.error = unwritable(self.path, error)
         if self._on_point is not None:
             self._on_point(point, k + 1, len(self.points))
+        self._tell()
 
 
 def _points(

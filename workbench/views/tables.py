@@ -38,8 +38,8 @@ class Column:
     heading: str
     kind: str = "text"
     """text, word (text on one line), long (text that may break anywhere), sentence (the same, never
-    cut), cause (of idle time), count, time (ns), share (0 to 1), bytes, rate (bytes a second), flag
-    or place."""
+    cut), cause (of idle time), count, number (with decimals), time (ns), share (0 to 1), bytes,
+    rate (bytes a second), flag or place."""
     hint: str = ""
     """One sentence that the heading shows on hover."""
     spare: bool = False
@@ -114,16 +114,22 @@ def _is_told(frame: pl.DataFrame, column: Column) -> bool:
 
 def _scaled(frame: pl.DataFrame, column: Column) -> _Scaled:
     """Choose the largest unit in which the largest value is at least ten."""
-    if column.kind not in ("time", "bytes", "rate"):
+    if column.kind not in ("number", "time", "bytes", "rate"):
         return _Scaled(column)
     largest = float(frame[column.name].max() or 0)  # type: ignore[arg-type]
+    if column.kind == "number":
+        return _Scaled(column, decimals=_decimals(largest))
     ladder = TIME_UNITS if column.kind == "time" else BYTE_UNITS
     base = "ns" if column.kind == "time" else "B"
     scale, unit = next(((s, u) for s, u in ladder if largest >= 10 * s), (1, base))
-    decimals = 3 - sum(largest / scale >= limit for limit in PLAIN_DIGITS)
+    decimals = _decimals(largest / scale)
     is_whole = scale == 1 and frame.schema[column.name].is_integer()
     suffix = "/s" if column.kind == "rate" else ""
     return _Scaled(column, scale, unit + suffix, 0 if is_whole else decimals)
+
+
+def _decimals(largest: float) -> int:
+    return 3 - sum(largest >= limit for limit in PLAIN_DIGITS)
 
 
 def _heading(scaled: _Scaled) -> str:

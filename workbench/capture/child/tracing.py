@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,10 +85,19 @@ def awaken(torch: Any) -> None:
 
 
 def export(profile: Any, target: Path) -> None:
-    """Write the trace that a profiler has just ended, compressed."""
+    """Write the trace that a profiler has just ended, compressed; raise where the disk is full."""
     raw = target.with_name(f".{target.name.removesuffix('.gz')}")
-    profile.export_chrome_trace(str(raw))
-    compress(raw, target)
+    try:
+        profile.export_chrome_trace(str(raw))
+        compress(raw, target)
+    except OSError as error:
+        # Where it has no room, Kineto leaves no file and raises nothing.
+        free = shutil.disk_usage(target.parent).free
+        why = f"{free / 1e6:,.0f} MB are free" if error.errno == errno.ENOENT else error.strerror
+        raise RecordingError(
+            f"The trace can't be written into {target.parent}: {why}; free some space there, "
+            "record fewer steps, or into another folder (--runs-dir)."
+        ) from None
 
 
 def compress(raw: Path, target: Path) -> None:

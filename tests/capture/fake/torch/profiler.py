@@ -44,5 +44,9 @@ class profile:
     def export_chrome_trace(self, path):
         Path(path).write_text("[")
         time.sleep(float(os.environ.get("FAKE_EXPORT_S", "0")))
+        if os.environ.get("FAKE_EXPORT") == "nothing":
+            Path(path).unlink()  # as Kineto does where the disk is full
+            return
+        padding = " " * int(os.environ.get("FAKE_PADDING", "0"))
         name = os.environ.get("FAKE_STEP", "ProfilerStep#1")
-        Path(path).write_text(f'[{{"name": "{name}"}}]')
+        Path(path).write_text(f'[{{"name": "{name}"}}{padding}]')
