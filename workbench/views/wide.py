@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from workbench.views.lod import NONE
+
 if TYPE_CHECKING:
     from workbench.views.lod import Bins, Index
 
@@ -18,12 +20,8 @@ def wide(bins: Bins) -> tuple[Index, Index]:
 
     An event is one stretch of time, so the pixels that it has the most of lie side by side.
     """
-    edge = np.diff(bins.dominant, axis=1, prepend=-2, append=-2) != 0
-    row, at = np.nonzero(edge)
-    if not len(row):
-        return row, at
-    length = np.where(row[1:] == row[:-1], np.diff(at), 0)
-    first = np.flatnonzero(length >= LEAST)
-    event = bins.dominant[row[first], at[first]]
-    there = event >= 0
-    return row[first][there], event[there]
+    last, first = bins.dominant[:, LEAST - 1 :], bins.dominant[:, : 1 - LEAST]
+    row, at = np.nonzero((last == first) & (last != NONE))
+    event = last[row, at]
+    begins = np.diff(event, prepend=NONE) != 0
+    return row[begins], event[begins]
