@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ipywidgets as w
-import traitlets as t
 
 from workbench import capture
 from workbench.panels.explorer import Explorer
 from workbench.panels.inbox import Inbox
 from workbench.panels.launcher import ENDED, LOG_LINES, stage, told
 from workbench.panels.table import Style
+from workbench.panels.watched import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,29 +20,21 @@ if TYPE_CHECKING:
     from workbench.capture import CapturePlan, Progress, Run
 
 
-class Recording(w.VBox):
+class Recording(Watched):
     """Starts a recording and returns at once: a bar, Cancel, the log, and at last the explorer.
 
-    `state` is running, done, failed or cancelled and can be observed; `explorer` is None until the
-    run is done. What cannot be started raises, as `capture.record` does.
+    `explorer` is None until the run is done. What cannot be started raises, as `capture.record`
+    does.
     """
 
-    state = t.Unicode("running")
-
     def __init__(self, plan: CapturePlan, *, recorder: Callable[..., Run] = capture.record) -> None:
-        self.explorer: Explorer | None = None
-        self.message = ""
-        self._newest: Progress | None = None
-        self._bar = w.FloatProgress(min=0, max=1, layout=w.Layout(width="260px"))
-        self._stop = w.Button(description="Cancel", icon="stop")
-        self._status, self._log = w.HTML(), w.HTML()
-        self._stop.on_click(lambda _: self.cancel())
-        row = w.HBox([self._stop, self._bar, self._status])
-        log = w.Accordion([self._log], titles=("Log",), selected_index=None)
-        shown: tuple[w.Widget, ...] = (Style(), row, log)
         super().__init__()
+        self.explorer: Explorer | None = None
+        self._newest: Progress | None = None
+        self._log = w.HTML()
+        log = w.Accordion([self._log], titles=("Log",), selected_index=None)
+        shown: tuple[w.Widget, ...] = (Style(), self.row, log)
         self.children = shown
-        self.add_class("wb-panel")
         self._say("starting")
         inbox = Inbox(self._show)
 
@@ -58,16 +50,9 @@ class Recording(w.VBox):
         """Say what it is and nothing that changes between runs (notebook checks compare it)."""
         return "Recording()"
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        found = super()._repr_mimebundle_(**kwargs)
-        data, meta = found if isinstance(found, tuple) else (found or {}, {})
-        return data | {"text/plain": repr(self)}, meta
-
-    def cancel(self) -> None:
-        """Ask the run to end; a second time, end it by force."""
-        if self.run is not None and self.state == "running":
+    def _cancel(self) -> None:
+        if self.run is not None:
             self.run.cancel()
-            self._say("cancelling; once more ends it by force")
 
     def _show(self) -> None:
         """Show the newest event; runs on the kernel's loop."""
@@ -85,14 +70,9 @@ class Recording(w.VBox):
     def _end(self, run: Run, now: Progress) -> None:
         is_done = now.phase == "done"
         self._bar.value = 1.0 if is_done else self._bar.value
-        self._bar.bar_style = {"done": "success", "failed": "danger"}.get(now.phase, "")
-        self._stop.disabled = True
-        self._say(f"{now.phase}: {told(run) if is_done else now.message or now.phase}")
         if is_done:
             self.explorer = Explorer(run.path)
             self.children = (*self.children, self.explorer)
-        self.state = now.phase
-
-    def _say(self, message: str) -> None:
-        self.message = message
-        self._status.value = f'<span class="wb-state">{html.escape(message)}</span>'
+        self._finish(
+            now.phase, f"{now.phase}: {told(run) if is_done else now.message or now.phase}"
+        )

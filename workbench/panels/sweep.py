@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any
 
-import ipywidgets as w
 import polars as pl
-import traitlets as t
 
 from workbench.capture.sweep_folder import WAITING
 from workbench.errors import InputError
@@ -15,6 +12,7 @@ from workbench.panels.inbox import Inbox
 from workbench.panels.launcher import stage
 from workbench.panels.parts import Picture
 from workbench.panels.table import Style, Table
+from workbench.panels.watched import Watched
 from workbench.views.figure import Figure
 from workbench.views.tables import Column
 
@@ -33,33 +31,21 @@ COLUMNS = (
 PICTURE = Picture(frame="sweep", name="sweep.times", view="sweep.times", height=110)
 
 
-class SweepPanel(w.VBox):
-    """Shows a sweep while it runs and after; `state` is running, done, failed or cancelled.
+class SweepPanel(Watched):
+    """Shows a sweep while it runs and after.
 
     `frame` is what the table and the picture show. It holds no logic: what it shows is told by the
     sweep, which goes on without it.
     """
 
-    state = t.Unicode("running")
-
     def __init__(self, sweep: Sweep) -> None:
-        self.sweep, self.message = sweep, ""
-        self.frame = pl.DataFrame()
+        super().__init__()
+        self.sweep, self.frame = sweep, pl.DataFrame()
         self._shown = -1
-        self._bar = w.FloatProgress(min=0, max=1, layout=w.Layout(width="260px"))
-        self._stop = w.Button(description="Cancel", icon="stop")
-        self._stop.on_click(lambda _: self.cancel())
-        self._status, self.picture = w.HTML(), Figure(self._draw, height=110, name=PICTURE.name)
+        self.picture = Figure(self._draw, height=110, name=PICTURE.name)
         swept = list(sweep.points[0].values)
         self.table = Table([*(Column(n, n, "word") for n in swept), *COLUMNS], name="sweep")
-        super().__init__()
-        self.children = (
-            Style(),
-            w.HBox([self._stop, self._bar, self._status]),
-            self.table,
-            self.picture,
-        )
-        self.add_class("wb-panel")
+        self.children = (Style(), self.row, self.table, self.picture)
         inbox = Inbox(self._show)
         sweep.listen(inbox.call)
         self._show()
@@ -68,15 +54,8 @@ class SweepPanel(w.VBox):
         """Say what its sweep does."""
         return repr(self.sweep)
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        found = super()._repr_mimebundle_(**kwargs)
-        data, meta = found if isinstance(found, tuple) else (found or {}, {})
-        return data | {"text/plain": repr(self)}, meta
-
-    def cancel(self) -> None:
-        """Ask the sweep to end; a second time, end its run by force."""
+    def _cancel(self) -> None:
         self.sweep.cancel()
-        self._say("cancelling; once more ends it by force")
 
     def _show(self) -> None:
         """Show how it stands; runs on the kernel's loop."""
@@ -97,11 +76,8 @@ class SweepPanel(w.VBox):
 
     def _end(self, status: str) -> None:
         done = sum(point.status == "done" for point in self.sweep.points)
-        self._bar.bar_style = {"done": "success", "failed": "danger"}.get(status, "")
-        self._stop.disabled = True
         told = f"{status}: {done} of {len(self.sweep.points)} combinations recorded"
-        self._say(f"{told}; {self.sweep.error}" if self.sweep.error else told)
-        self.state = status
+        self._finish(status, f"{told}; {self.sweep.error}" if self.sweep.error else told)
 
     def _fill(self) -> None:
         try:
@@ -116,7 +92,3 @@ class SweepPanel(w.VBox):
 
     def _draw(self, theme: str, width: int) -> Any:
         return PICTURE.draw(self.frame, theme=theme, width=width)
-
-    def _say(self, message: str) -> None:
-        self.message = message
-        self._status.value = f'<span class="wb-state">{html.escape(message)}</span>'

@@ -8,19 +8,30 @@ claim.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import time
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from workbench.trace import atomic, cache, cachefolder, mapped, store
 from workbench.trace.core import Source
 
+_DIGITS = 12
 SUFFIX, ABANDONED_S = cachefolder.ARRAYS, cachefolder.ABANDONED_S
+
+
+def version(*sources: Path) -> str:
+    """Name what makes arrays: a digest of the files of code that do, and of numpy's version."""
+    digest = hashlib.sha256(np.__version__.encode())
+    for path in sources:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:_DIGITS]
 
 
 def entries(source: Source, tables: Iterable[str]) -> tuple[cache.Entry, ...]:

@@ -57,7 +57,6 @@ TYPES = {
 _MADE_BY = (
     "kept_lanes", "lanes", "layers", "lod", "lod_summary", "packing", "theme", "trace_lanes",
 )  # fmt: skip
-_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -89,10 +88,7 @@ def lanes_of(source: Source, tables: Sequence[str] = TABLES) -> Lanes:
 @functools.cache
 def version() -> str:
     """Name what makes and reads lanes: a digest of its sources."""
-    digest = hashlib.sha256(np.__version__.encode())
-    for name in _MADE_BY:
-        digest.update(Path(__file__).with_name(f"{name}.py").read_bytes())
-    return digest.hexdigest()[:_DIGITS]
+    return cached_arrays.version(*(Path(__file__).with_name(f"{name}.py") for name in _MADE_BY))
 
 
 def _key(source: Source, tables: Sequence[str], entries: tuple[Entry, ...]) -> str:

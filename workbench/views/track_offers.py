@@ -37,7 +37,6 @@ TABLE_OF = {
 }
 TOTALS = {ALLOCATED: "total_allocated", RESERVED: "total_reserved"}
 """Columns of the table `memory`."""
-_DIGITS = 12
 
 
 class Offer(NamedTuple):
@@ -80,7 +79,7 @@ def _read(entries: tuple[Entry, ...], name: str, key: str) -> list[Known] | None
 
 @functools.cache
 def _version() -> str:
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:_DIGITS]
+    return cached_arrays.version(Path(__file__))
 
 
 def _key(entries: tuple[Entry, ...]) -> str:
