@@ -18,9 +18,8 @@ function bokeh(model) {       // once a page, whoever asks first
     };
     model.on("msg:custom", arrived);
     tell(model, { type: "bokehjs" });
-    setTimeout(() => {
-      if (!window.Bokeh) { window.workbenchBokeh = undefined; reject(new Error("no BokehJS")); }
-    }, PATIENCE);
+    // a kernel that is busy answers later; one whose widget is gone never does, so others may ask
+    setTimeout(() => { if (!window.Bokeh) window.workbenchBokeh = undefined; }, PATIENCE);
   });
   return window.workbenchBokeh;
 }
