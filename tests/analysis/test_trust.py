@@ -101,6 +101,15 @@ def test_launches_whose_kernels_are_not_recorded(tmp_path):
     assert "dropped" in found["advice"]
 
 
+def test_launches_of_a_captured_graph_have_no_kernel_by_nature(tmp_path):
+    # a launch while the graph was captured, then the graph's own launch and its kernel
+    events = [call("cudaLaunchKernel", 0, 5, 1), call("cudaGraphLaunch", 10, 5, 2),
+              kernel("a", 30, 30, 2)]  # fmt: skip
+    found = rows(wb.trust(wb.open(write(tmp_path, events))))["launches with an activity"]
+    assert (found["state"], found["detail"]) == ("partly", "1 of 2 (50.0 %)")
+    assert found["advice"].endswith("launches while a CUDA graph is captured have none by nature")
+
+
 def test_all_launches_have_their_kernel(tmp_path):
     events = [call("cudaLaunchKernel", 0, 5, 1), kernel("a", 30, 30, 1)]
     found = rows(wb.trust(wb.open(write(tmp_path, events))))["launches with an activity"]

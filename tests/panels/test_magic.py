@@ -12,6 +12,7 @@ from traitlets.config import Config
 from workbench.capture import folder, list_runs
 from workbench.panels import magic
 from workbench.panels.recording import Recording
+from workbench.panels.watched import WITHOUT_KERNEL
 
 FAKE = Path(__file__).parents[1] / "capture" / "fake"
 
@@ -123,7 +124,7 @@ def test_a_cell_in_a_child_is_a_script_of_its_own(shell, monkeypatch, capsys):
     assert (panel.state, panel.run.status) == ("done", "done")
     assert panel.message.startswith("done: loop-")
     assert panel.children[-1] is panel.explorer
-    assert capsys.readouterr().out.splitlines()[-1] == "Recording()"
+    assert capsys.readouterr().out.splitlines()[-2:] == ["Recording()", WITHOUT_KERNEL]
     assert (folder.read(panel.run.path).path / "cell.py").exists()
 
 

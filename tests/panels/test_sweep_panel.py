@@ -86,7 +86,9 @@ def test_it_shows_each_point_as_it_ends(held):
     assert panel._stop.disabled
     assert panel.picture.item("light", 600)["doc"]
     data, _ = panel.sweep._repr_mimebundle_()
-    assert data["text/plain"] == "Sweep(gpt, 2 of 2 points, done)"
+    lines = [line.split() for line in data["text/plain"].splitlines()]
+    assert lines[1:] == [["batch", "status"], ["1", "done"], ["2", "done"]]
+    assert data["text/plain"].startswith("Sweep(gpt, 2 of 2 points, done)\n")
     assert "application/vnd.jupyter.widget-view+json" in data
 
 

@@ -97,10 +97,11 @@ def _linked(source: Source) -> Iterator[Finding]:
 
 def _answered(source: Source) -> Iterator[Finding]:
     """Say how many launches of kernels have an activity: what was dropped shows here."""
-    calls, answered = 0, 0
+    calls, answered, graphs = 0, 0, False
     for trace in source.ranks:
         mine = trace.launches.filter(pl.col("kind").is_in(("launch", "graph_launch")))
         calls += mine.height
+        graphs = graphs or "graph_launch" in mine["kind"]
         answered += int(mine["id"].is_in(trace.activities["launch"].drop_nulls().implode()).sum())
     if not calls:
         return
@@ -112,6 +113,8 @@ def _answered(source: Source) -> Iterator[Finding]:
         "the profiler dropped records, or the recording ended before the device did: record fewer "
         "steps, and synchronise before the profiler stops"
     )
+    if graphs:
+        advice += "; launches while a CUDA graph is captured have none by nature"
     yield Finding("launches with an activity", "partly" if answered else "no", detail, advice)
 
 

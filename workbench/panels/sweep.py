@@ -8,6 +8,7 @@ import polars as pl
 
 from workbench.capture.sweep_folder import WAITING
 from workbench.errors import InputError
+from workbench.output import text_table
 from workbench.panels.inbox import Inbox
 from workbench.panels.launcher import stage
 from workbench.panels.parts import Picture
@@ -53,6 +54,14 @@ class SweepPanel(Watched):
     def __repr__(self) -> str:
         """Say what its sweep does."""
         return repr(self.sweep)
+
+    def _twin(self) -> str:
+        swept = list(self.sweep.points[0].values)
+        points = [dict(p.values) | {"status": p.status} for p in self.sweep.points]
+        frame = pl.DataFrame(
+            points, schema=dict.fromkeys((*swept, "status"), pl.String()), strict=False
+        )
+        return text_table(frame, width=100, longest=40)
 
     def _cancel(self) -> None:
         self.sweep.cancel()

@@ -8,6 +8,8 @@ from typing import Any
 import ipywidgets as w
 import traitlets as t
 
+WITHOUT_KERNEL = "It is followed here while it goes on; run the notebook to see it."
+
 
 class Watched(w.VBox):
     """A panel of something that goes on by itself; `row` is for its children.
@@ -32,7 +34,11 @@ class Watched(w.VBox):
         """Say what it is for where it is read without its widgets."""
         found = super()._repr_mimebundle_(**kwargs)
         data, meta = found if isinstance(found, tuple) else (found or {}, {})
-        return data | {"text/plain": repr(self)}, meta
+        return data | {"text/plain": f"{self!r}\n{self._twin()}"}, meta
+
+    def _twin(self) -> str:
+        """Return what stands for it without widgets, without times (notebook checks compare it)."""
+        return WITHOUT_KERNEL
 
     def cancel(self) -> None:
         """Ask it to end; a second time, end it by force."""

@@ -80,10 +80,19 @@ function render({ model, el }) {
     if (message.type !== "item" || message.view !== id || message.seq !== seq) return;
     const Bokeh = await bokeh(model);
     if (message.seq !== seq) return;        // a newer one is on its way
+    if (!box.isConnected) { asked = ""; return; }   // taken off the page: shown again, it asks again
     const holder = document.createElement("div");
     const old = [...box.childNodes];
     box.append(holder);
-    const views = await Bokeh.embed.embed_item(message.item, holder);
+    let views;
+    try {
+      views = await Bokeh.embed.embed_item(message.item, holder);
+    } catch (error) {
+      holder.remove();
+      if (box.isConnected) throw error;
+      asked = "";                           // BokehJS draws only what is on the page
+      return;
+    }
     for (const node of old) node.remove();
     box.style.minHeight = "0";              // the picture itself holds its room from now on
     shown?.clear?.();
