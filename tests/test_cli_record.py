@@ -82,6 +82,7 @@ def test_a_failed_recording_is_one_sentence_and_exit_2(workbench, tmp_path):
         (["record", "gpt", "--steps", "many"], "--steps"),
         (["record", "gpt", "--stepz", "3"], "--stepz"),
         (["record", "gpt", "--python", "/nowhere/python"], "is not a program"),
+        (["record", "gpt", "--with", "nsys", "--device", "cpu"], "exclude each other"),
         (["record", "--script", "/nowhere.py"], "no script at /nowhere.py"),
         (["nonsense"], "nonsense"),
         (["workloads", "gtp"], "did you mean gpt"),
@@ -97,6 +98,33 @@ def test_a_wrong_command_is_one_sentence_and_exit_2(workbench, words, sentence):
     assert err.startswith("workbench: ")
     assert err.count("\n") == 1
     assert sentence in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--with", "ncu", "gemm.*f16", "gpt"],
+        ["gpt", "--with=ncu", "gemm.*f16"],
+        ["gpt", "--with", "ncu:gemm.*f16"],
+    ],
+)
+def test_a_kernel_follows_ncu_in_a_word_of_its_own(workbench, monkeypatch, words):
+    plans = []
+    monkeypatch.setattr("workbench.capture.profilers.program", str)
+    monkeypatch.setattr("workbench.recording.follow", plans.append)
+    assert workbench("record", *words)[0] == 0
+    (plan,) = plans
+    assert (plan.workload, plan.profiler, plan.kernel) == ("gpt", "ncu", "gemm.*f16")
+
+
+def test_what_belongs_to_a_script_is_no_kernel(workbench, monkeypatch):
+    plans = []
+    monkeypatch.setattr("workbench.capture.profilers.program", str)
+    monkeypatch.setattr("workbench.recording.follow", plans.append)
+    assert workbench("record", "--script", LOOP, "--", "--with", "ncu", "x")[0] == 0
+    assert plans[0].arguments == ("--with", "ncu", "x")
+    words = ["record", "--script", LOOP, "--with", "ncu", "--", "x"]
+    assert "--with ncu KERNEL" in workbench(*words)[2]
 
 
 def make(path, **content):
@@ -146,7 +174,7 @@ def test_doctor_names_the_fix_of_what_is_missing(workbench, monkeypatch):
     assert rows["torch"]["state"] == "missing"
     assert "No module named 'torch'" in rows["torch"]["found"]
     assert "pip install torch" in rows["torch"]["fix"]
-    assert {"gpu", "gpu counters", "chromium", "disk"} <= set(rows)
+    assert {"gpu", "gpu counters", "nsys", "ncu", "chromium", "disk"} <= set(rows)
 
 
 def test_version_and_help(workbench):

@@ -48,6 +48,14 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
         bool,
         typer.Option("--early-profiler", help="Start it before a script captures CUDA graphs."),
     ] = False,
+    profiler: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="nsys | ncu KERNEL",
+            help="Record with Nsight Systems, or count the kernels that match with Nsight Compute.",
+        ),
+    ] = None,
     python: Annotated[
         Path | None, typer.Option(help="Interpreter of the training environment.")
     ] = None,
@@ -83,6 +91,8 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
         memory_history=memory_history,
         execution_trace=execution_trace,
         early_profiler=early_profiler,
+        profiler=None if profiler is None else profiler.partition(":")[0],
+        kernel=None if profiler is None else profiler.partition(":")[2] or None,
         python=python,
         timeout_s=timeout,
         out=out,

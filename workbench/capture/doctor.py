@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from workbench.capture.nvml import Nvml
+from workbench.capture.profilers import PRODUCTS
 from workbench.trace import cachefolder
 from workbench.units import decimal
 
@@ -42,7 +43,7 @@ def examine(runs_dir: Path, python: Path | None = None) -> pl.DataFrame:
     """
     gpus = Nvml.open()
     rows = [_python(), *_torch(python or Path(sys.executable)), _gpus(gpus)]
-    rows += [_counters(gpus), _chromium(), _disk(runs_dir), _cache()]
+    rows += [_counters(gpus), *_profilers(), _chromium(), _disk(runs_dir), _cache()]
     if gpus:
         gpus.close()
     return pl.DataFrame(rows, schema=dict.fromkeys(_COLUMNS, pl.String()), orient="row")
@@ -121,6 +122,18 @@ def _counters(gpus: Nvml | None) -> Row:
         )
         return ("gpu counters", "missing", "for administrators alone", fix)
     return ("gpu counters", "ok", "allowed", None)
+
+
+def _profilers() -> list[Row]:
+    """Say which profilers `record --with` can run; only those of NVIDIA's GPUs are known to it."""
+    rows: list[Row] = []
+    for name, product in PRODUCTS.items():
+        if found := shutil.which(name):
+            rows.append((name, "ok", found, None))
+        else:
+            fix = f"for record --with {name}: install {product}, or add its folder to PATH"
+            rows.append((name, "absent", "not on the PATH", fix))
+    return rows
 
 
 def _chromium() -> Row:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.capture import profilers
 from workbench.capture.manifest import usable_threads
 from workbench.capture.plan import CELL
 from workbench.capture.process import RankProcess
@@ -29,7 +30,9 @@ def start_ranks(plan: CapturePlan, folder: Path) -> list[RankProcess]:
     try:
         for rank in range(plan.ranks):
             env = environment(plan, rank, port)
-            processes.append(RankProcess(rank, plan.interpreter, job(plan, folder, rank), env))
+            told = job(plan, folder, rank)
+            around = profilers.around(plan, folder, rank)
+            processes.append(RankProcess(rank, plan.interpreter, told, env, around))
     except BaseException:
         for process in processes:
             process.signal(signal.SIGKILL)
@@ -70,7 +73,9 @@ def job(plan: CapturePlan, folder: Path, rank: int) -> dict[str, Any]:
         "stacks": plan.stacks,
         "memory_history": plan.memory_history,
         "execution_trace": plan.execution_trace,
-        "early_profiler": plan.early_profiler or _replays_graphs(plan.spec),
+        "early_profiler": plan.early_profiler
+        or (plan.profiler is None and _replays_graphs(plan.spec)),
+        "profiler": plan.profiler,
     }
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import workloads
-from workbench.errors import UsageError
+from workbench.capture import profilers
+from workbench.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from workbench.workloads import Value
@@ -67,6 +68,10 @@ class CapturePlan:
     early_profiler: bool = False
     """Start the profiler once before the training begins, since kernels of CUDA graphs that are
     captured before its first start are never recorded; workloads that replay graphs always do."""
+    profiler: str | None = None
+    """nsys or ncu: record with that instead of torch's profiler, where it is installed."""
+    kernel: str | None = None
+    """With ncu: a regular expression; the kernels whose name it matches are counted."""
     python: Path | None = None
     """The interpreter of the training environment; None is this one."""
     timeout_s: float | None = None
@@ -84,6 +89,7 @@ class CapturePlan:
         self._check_numbers()
         self._check_subject()
         self._check_device()
+        self._check_profiler()
         _ = self.interpreter
         if (spec := self.spec) is not None:
             spec.check_run(device=self.device, ranks=self.ranks)
@@ -157,6 +163,34 @@ class CapturePlan:
             )
         if self.script is not None and not self.script.expanduser().is_file():
             raise UsageError(f"There is no script at {self.script}.")
+
+    def _check_profiler(self) -> None:
+        if (self.kernel is None) == (self.profiler == "ncu"):
+            raise UsageError(
+                "ncu counts the kernels that it is given, and only ncu is given any: "
+                "--with ncu KERNEL, as in --with ncu gemm (a regular expression)."
+            )
+        if self.profiler is None:
+            return
+        if self.profiler not in profilers.PRODUCTS:
+            raise unknown_name("profiler", self.profiler, profilers.PRODUCTS)
+        if self.device == "cpu":
+            raise UsageError(
+                f"{self.profiler} and device=cpu exclude each other: it records GPUs; "
+                "leave out --with to record the CPU."
+            )
+        for name in ("stacks", "memory_history", "execution_trace", "early_profiler"):
+            if getattr(self, name):
+                raise UsageError(
+                    f"{name}=True belongs to torch's profiler, and {self.profiler} takes its "
+                    "place; leave out one of them."
+                )
+        if self.profiler == "ncu" and self.ranks > 1:
+            raise UsageError(
+                f"ncu and ranks={self.ranks} exclude each other: it runs each kernel several times "
+                "by itself, and a collective would wait for the other ranks for ever."
+            )
+        profilers.program(self.profiler)
 
     def _check_device(self) -> None:
         if not _DEVICE.fullmatch(self.device):

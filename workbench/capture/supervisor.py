@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.capture import folder, manifest, outcome
+from workbench.capture import folder, manifest, outcome, profilers
 from workbench.capture.host import Host
 from workbench.capture.lost import lost
 from workbench.capture.nvml import Nvml
@@ -73,6 +73,7 @@ class Supervisor(threading.Thread):
         self._lines: deque[str] = deque(maxlen=_LOG_LINES)
         self._cancelled = False
         self._timed_out = False
+        self._collected = plan.profiler is None
         self._began = time.monotonic()
         self._deadlines: dict[str, float] = {}
         self._nvml = Nvml.open()
@@ -105,6 +106,7 @@ class Supervisor(threading.Thread):
         try:
             self._begin()
             self._follow()
+            self._collect()
         except Exception as error:  # noqa: BLE001 - told as the run's own failure
             traceback.print_exc()
             self.error = f"Recording stopped by a fault of Workbench: {error!r}."
@@ -131,6 +133,20 @@ class Supervisor(threading.Thread):
             until = time.monotonic() + _DRAIN_S
             while self._open() and time.monotonic() < until:
                 self._read(log, _POLL_S)
+
+    def _collect(self) -> None:
+        """Take in what another profiler wrote, once all ranks have ended well."""
+        well = all(process.done for process in self.processes) and self.error is None
+        if self.plan.profiler is None or not well or self._has_to_end():
+            return
+        self._tell(Progress(0, "export", message=f"reading what {self.plan.profiler} wrote"))
+        self.error = profilers.collect(self.plan, self.path, self.processes, self._has_to_end)
+        self._collected = not self._has_to_end()
+
+    def _has_to_end(self) -> bool:
+        limit = self.plan.timeout_s
+        self._timed_out |= limit is not None and time.monotonic() - self._began > limit
+        return self._cancelled or self._timed_out
 
     def _running(self) -> bool:
         # A list, so that every rank is polled: the first may live on while another has died.
@@ -203,11 +219,10 @@ class Supervisor(threading.Thread):
         done = all(process.done for process in self.processes)
         if self._overdue("failure", _SETTLE_S, when=failed) and self.error is None:
             self._fail()
-        limit = self.plan.timeout_s
-        if limit is not None and time.monotonic() - self._began > limit and not self._timed_out:
-            self._timed_out = True
+        if not self._timed_out and self._has_to_end() and self._timed_out:
             self._end_ranks(signal.SIGTERM)
-        if self._overdue("exit", _AFTER_DONE_S, when=done):
+        after_s = _AFTER_DONE_S if self.plan.profiler is None else profilers.WRITES_S
+        if self._overdue("exit", after_s, when=done):
             self._end_ranks(signal.SIGKILL)
         ending = self._cancelled or self._timed_out or self.error is not None
         if self._overdue("grace", GRACE_S, when=ending):
@@ -250,7 +265,8 @@ class Supervisor(threading.Thread):
         self.ended.set()
 
     def _conclude(self) -> str:
-        if all(process.done for process in self.processes) and self.error is None:
+        done = all(process.done for process in self.processes) and self._collected
+        if done and self.error is None:
             return "done"
         if self.error is None and self._cancelled:
             self.error = f"The recording was cancelled in phase {self.progress.phase}."

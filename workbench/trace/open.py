@@ -29,6 +29,8 @@ _NAMED_FILES = 3
 _TRACE_NAMES = (
     "*.json", "*.json.gz", "*.json.zip", "*.sqlite", "*.rpd", "*.xplane.pb", "*.et", "*.et.gz",
 )  # fmt: skip
+_RUN_NAMES = ("rank*.trace.json*", "rank*.sqlite", "rank*.ncu.csv")
+"""Traces of a run folder: of torch's profiler, or of the one that took its place."""
 _SIDE_FILES = {RUN_FILE, CEILINGS_FILE, "notes.json", "answers.json"}
 
 
@@ -165,7 +167,7 @@ def _trace_files(folder: Path) -> list[Path]:
     """Return the traces of a folder; in a run folder those that the recording named."""
     if folder.name.startswith(".") and folder.name.endswith(".partial"):
         raise InputError(f"{folder} is a recording that has not ended; wait for it.")
-    names = ("rank*.trace.json*",) if (folder / RUN_FILE).exists() else _TRACE_NAMES
+    names = _RUN_NAMES if (folder / RUN_FILE).exists() else _TRACE_NAMES
     files = sorted({f for pattern in names for f in folder.glob(pattern)})
     files = [f for f in files if f.name not in _SIDE_FILES and ".memory." not in f.name]
     if not files and (folder / RUN_FILE).exists():
