@@ -278,7 +278,15 @@ class Supervisor(threading.Thread):
             )
         if self.error is None:
             self._fail()
+        self._say_what_is_kept()
         return "failed"
+
+    def _say_what_is_kept(self) -> None:
+        """Name the ranks whose traces were whole when another was lost."""
+        kept = sorted(int(p.name[4:].split(".")[0]) for p in self.path.glob("rank*.trace.json.gz"))
+        if kept and len(self.processes) > 1 and self.error is not None:
+            ranks = ("rank " if len(kept) == 1 else "ranks ") + ", ".join(map(str, kept))
+            self.error = f"{self.error.removesuffix('.')}; the traces of {ranks} are kept."
 
     def _write_ending(self, status: str) -> None:
         notes = [{"message": text} for text in (self._telemetry.error,) if text]

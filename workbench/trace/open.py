@@ -18,8 +18,8 @@ from workbench.trace.core import Job, Trace
 from workbench.trace.counters import COUNTERS
 from workbench.trace.problems import Problem
 from workbench.trace.problems import table as problem_table
+from workbench.trace.runfile import RUN_FILE, missing_ranks
 
-RUN_FILE = "run.json"
 CEILINGS_FILE = "ceilings.json"
 """Measured roofs of the machine that recorded the run."""
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
@@ -68,7 +68,10 @@ def _open_folder(folder: Path, *, cache: bool) -> Trace | Job:
     if (folder / COUNTERS).is_file() and not (folder / RUN_FILE).exists():
         return open_file(folder / COUNTERS, cache=cache)
     named = not (folder / RUN_FILE).exists()
-    return _job(_windows_merged(_open_traces(_trace_files(folder), note_rank=named, cache=cache)))
+    traces = _open_traces(_trace_files(folder), note_rank=named, cache=cache)
+    if note := missing_ranks(folder, traces):
+        traces[0] = _with_problem(traces[0], note)
+    return _job(_windows_merged(traces))
 
 
 def _job(traces: list[Trace]) -> Trace | Job:
