@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from workbench.workloads import Value
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+_ENDPOINT = re.compile(r"[^\s:/]+:\d{1,5}|\[[0-9A-Fa-f:]+\]:\d{1,5}")
 _PATHS = ("script", "python", "out", "runs_dir")
 _MOST_RANKS = 64
 CELL = "cell.py"
@@ -52,6 +53,12 @@ class CapturePlan:
     """auto, cpu, cuda or cuda:N; auto is the GPU when torch sees one."""
     ranks: int = 1
     """Processes on this machine, over NCCL on GPUs, over gloo on the CPU."""
+    nnodes: int = 1
+    """Machines; each records `ranks` of its own into one folder."""
+    node_rank: int = 0
+    """The number of this machine; 0 makes the folder and closes it."""
+    rdzv_endpoint: str | None = None
+    """HOST:PORT where the ranks of all machines meet: a free port of machine 0."""
     warmup: int = 10
     """Most warm-up steps; fewer when three steps in a row lie within 10 %."""
     untraced: int = 5
@@ -92,7 +99,20 @@ class CapturePlan:
         self._check_profiler()
         _ = self.interpreter
         if (spec := self.spec) is not None:
-            spec.check_run(device=self.device, ranks=self.ranks)
+            spec.check_run(device=self.device, ranks=self.world)
+
+    @property
+    def world(self) -> int:
+        """The number of ranks on all machines."""
+        return self.ranks * self.nnodes
+
+    @property
+    def endpoint(self) -> tuple[str, int] | None:
+        """Host and port where the ranks of several machines meet."""
+        if self.rdzv_endpoint is None:
+            return None
+        host, _, port = self.rdzv_endpoint.rpartition(":")
+        return host, int(port)
 
     @property
     def name(self) -> str:
@@ -137,13 +157,22 @@ class CapturePlan:
         return {key: str(v) if isinstance(v, Path) else v for key, v in values.items()}
 
     def _check_numbers(self) -> None:
-        least = {"ranks": 1, "warmup": 0, "untraced": 0, "steps": 1}
+        least = {"ranks": 1, "nnodes": 1, "node_rank": 0, "warmup": 0, "untraced": 0, "steps": 1}
         for name, minimum in least.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
                 raise UsageError(f"{name}={value!r} is not a whole number of at least {minimum}.")
         if self.ranks > _MOST_RANKS:
             raise UsageError(f"ranks={self.ranks} is above {_MOST_RANKS}, the most on one machine.")
+        if self.node_rank >= self.nnodes:
+            raise UsageError(
+                f"node_rank={self.node_rank} and nnodes={self.nnodes} exclude each other; "
+                f"machines are numbered from 0 to {self.nnodes - 1}."
+            )
+        if self.rdzv_endpoint is not None and not _ENDPOINT.fullmatch(self.rdzv_endpoint):
+            raise UsageError(
+                f"rdzv_endpoint={self.rdzv_endpoint!r} is not HOST:PORT, as in node0:29500."
+            )
         if self.timeout_s is not None and not self.timeout_s > 0:
             raise UsageError(f"timeout_s={self.timeout_s!r} is not a time above zero.")
 
@@ -185,9 +214,9 @@ class CapturePlan:
                     f"{name}=True belongs to torch's profiler, and {self.profiler} takes its "
                     "place; leave out one of them."
                 )
-        if self.profiler == "ncu" and self.ranks > 1:
+        if self.profiler == "ncu" and self.world > 1:
             raise UsageError(
-                f"ncu and ranks={self.ranks} exclude each other: it runs each kernel several times "
+                f"ncu and ranks={self.world} exclude each other: it runs each kernel several times "
                 "by itself, and a collective would wait for the other ranks for ever."
             )
         profilers.program(self.profiler)
@@ -200,8 +229,8 @@ class CapturePlan:
                 "memory_history=True and device=cpu exclude each other: the history is kept by the "
                 "allocator of GPUs; memory=True records allocations on the CPU."
             )
-        if ":" in self.device and self.ranks > 1:
+        if ":" in self.device and self.world > 1:
             raise UsageError(
-                f"device={self.device} and ranks={self.ranks} exclude each other; "
+                f"device={self.device} and ranks={self.world} exclude each other; "
                 "with device=cuda each rank takes the GPU of its number."
             )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.capture import folder, manifest, outcome, profilers
 from workbench.capture.host import Host
 from workbench.capture.lost import lost
+from workbench.capture.nodes import Nodes, take_in
 from workbench.capture.nvml import Nvml
 from workbench.capture.telemetry import Telemetry, TelemetrySource
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 GRACE_S = 3.0
 _POLL_S = 0.1
 _SETTLE_S = 0.3  # ranks fail one after the other; look at all of them before naming one
+_NODES_SETTLE_S = 4.0  # a node tells of a rank that was killed within two seconds
 _DRAIN_S = 1.0
 _AFTER_DONE_S = 15.0
 _REAP_S = 30.0  # a process stuck in a driver call outlives SIGKILL
@@ -66,7 +68,8 @@ class Supervisor(threading.Thread):
         self.processes, self.on_event = processes, on_event
         self.status = "running"
         self.error: str | None = None
-        self.progress = Progress(0, "start")
+        self._first = processes[0].rank
+        self.progress = Progress(self._first, "start")
         self.ended = threading.Event()
         self._content = content
         self._lock = threading.Lock()
@@ -80,7 +83,8 @@ class Supervisor(threading.Thread):
         sources: list[TelemetrySource] = [Host(self._pids)]
         if self._nvml:
             sources.append(self._nvml)
-        self._telemetry = Telemetry(partial / "telemetry.csv", sources)
+        self._nodes = Nodes(plan, partial, content["machine"]["host"])
+        self._telemetry = Telemetry(partial / self._nodes.named("telemetry.csv"), sources)
 
     def cancel(self) -> None:
         """End the run: SIGTERM to each group, SIGKILL after a grace or at a second call."""
@@ -123,10 +127,10 @@ class Supervisor(threading.Thread):
             row = {"host": host, "pid": process.pid}
             manifest.merge(self._content, {"processes": [row]}, process.rank)
         self._content["driver"] = self._nvml.driver if self._nvml else None
-        folder.write_manifest(self.path, self._content)
+        self._write_manifest()
 
     def _follow(self) -> None:
-        with (self.path / "log.txt").open("w", encoding="utf-8") as log:
+        with (self.path / self._nodes.named("log.txt")).open("w", encoding="utf-8") as log:
             while self._running():
                 self._read(log, _POLL_S)
                 self._judge()
@@ -175,7 +179,7 @@ class Supervisor(threading.Thread):
                 self._take_events(process)
 
     def _write_log(self, log: Any, process: RankProcess) -> None:
-        mark = f"[rank{process.rank}] " if len(self.processes) > 1 else ""
+        mark = f"[rank{process.rank}] " if self.plan.world > 1 else ""
         texts = [mark + line for line in process.read_log()]
         with self._lock:
             self._lines.extend(texts)
@@ -194,15 +198,15 @@ class Supervisor(threading.Thread):
                 seconds=event.get("seconds"),
                 message=event.get("message"),
             )
-            if progress.phase != self.progress.phase and process.rank == 0:
+            if progress.phase != self.progress.phase and process.rank == self._first:
                 self._telemetry.pace(progress.phase)
-                folder.write_manifest(self.path, self._content)
+                self._write_manifest()
             says_something = progress.step is not None or progress.message is not None
             if says_something and progress.phase not in ("done", "error"):
                 self._tell(progress)
 
     def _tell(self, progress: Progress) -> None:
-        if progress.rank == 0:
+        if progress.rank == self._first:
             self.progress = progress
         if self.on_event is None:
             return
@@ -217,7 +221,11 @@ class Supervisor(threading.Thread):
         """End the ranks when one failed, when time is up, or when they do not end by themselves."""
         failed = any(outcome.has_failed(process) for process in self.processes)
         done = all(process.done for process in self.processes)
-        if self._overdue("failure", _SETTLE_S, when=failed) and self.error is None:
+        elsewhere = self._nodes.look()
+        if elsewhere is not None and not (self.error or self._cancelled or self._timed_out):
+            self.error = elsewhere
+            self._end_ranks(signal.SIGTERM)
+        if self._overdue("failure", self._settle_s(), when=failed) and self.error is None:
             self._fail()
         if not self._timed_out and self._has_to_end() and self._timed_out:
             self._end_ranks(signal.SIGTERM)
@@ -227,6 +235,11 @@ class Supervisor(threading.Thread):
         ending = self._cancelled or self._timed_out or self.error is not None
         if self._overdue("grace", GRACE_S, when=ending):
             self._end_ranks(signal.SIGKILL)
+
+    def _settle_s(self) -> float:
+        """Return how long to wait for a better culprit than a rank that lost its connection."""
+        own = any(p.error is None for p in self.processes if outcome.has_failed(p))
+        return _SETTLE_S if own or self.plan.nnodes == 1 else _NODES_SETTLE_S
 
     def _overdue(self, name: str, seconds: float, *, when: bool) -> bool:
         """Return whether a condition has held for so long."""
@@ -238,7 +251,7 @@ class Supervisor(threading.Thread):
     def _fail(self) -> None:
         first = outcome.culprit(self.processes)
         if first is not None and not self._cancelled and not self._timed_out:
-            self.error = outcome.sentence(first, len(self.processes))
+            self.error = outcome.sentence(first, self.plan.world)
             self._end_ranks(signal.SIGTERM)
 
     def _end_ranks(self, number: int) -> None:
@@ -255,14 +268,37 @@ class Supervisor(threading.Thread):
         if self._nvml:
             self._nvml.close()
         status = self._conclude()
+        status = self._with_others(status)
         try:
-            self._write_ending(status)
+            if self._nodes.is_first:
+                self._write_ending(status)
+            elif self.final.exists():
+                self.path = self.final
         except OSError as error:
             status = "failed"
             self.error = f"The run folder {self.path} cannot be finished: {error.strerror}."
         self.status = status
-        self._tell(Progress(0, status, message=self.error))
+        self._tell(Progress(self._first, status, message=self.error))
         self.ended.set()
+
+    def _with_others(self, status: str) -> str:
+        """Take in how the run ended on other nodes; the status of the whole."""
+        said = self._nodes.end(
+            status, self.error, self.snapshot(), lambda: status == "done" and self._cancelled
+        )
+        faults = [fault for one in said if (fault := self._nodes.fault_of(one))]
+        if self._nodes.is_first:
+            with self._lock:
+                take_in(self._content, said)
+            if status == "done" and faults and self._cancelled:
+                status, self.error = "cancelled", "It was cancelled while other nodes still ran."
+            elif status == "done" and faults:
+                status, self.error = "failed", faults[0]
+        return status
+
+    def _write_manifest(self) -> None:
+        if self._nodes.is_first:
+            folder.write_manifest(self.path, self._content)
 
     def _conclude(self) -> str:
         done = all(process.done for process in self.processes) and self._collected
@@ -284,7 +320,7 @@ class Supervisor(threading.Thread):
     def _say_what_is_kept(self) -> None:
         """Name the ranks whose traces were whole when another was lost."""
         kept = sorted(int(p.name[4:].split(".")[0]) for p in self.path.glob("rank*.trace.json.gz"))
-        if kept and len(self.processes) > 1 and self.error is not None:
+        if kept and self.plan.world > 1 and self.error is not None:
             ranks = ("rank " if len(kept) == 1 else "ranks ") + ", ".join(map(str, kept))
             self.error = f"{self.error.removesuffix('.')}; the traces of {ranks} are kept."
 

@@ -71,7 +71,7 @@ def _run(job: dict[str, Any], events: Events) -> None:
             "later; give another one with --python."
         )
     torch = _import_torch(job)
-    device, reason = choose_device(torch, job["device"], job["rank"], job["world"])
+    device, reason = choose_device(torch, job["device"], job["local_rank"], job["world"])
     events.send("setup", message=reason, facts=facts(torch, device, reason))
     if device.type == "cuda":
         torch.cuda.set_device(device)
