@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from workbench.capture import CapturePlan, launch, nodes, record
+from workbench.capture import CapturePlan, launch, nodes, record, supervisor
 from workbench.errors import CaptureError, UsageError
 
 FAKE = Path(__file__).parent / "fake"
@@ -82,13 +82,29 @@ def test_a_node_that_falls_silent_is_lost(tmp_path, monkeypatch):
     now[0] = 59.0
     assert me.look() is None
     now[0] = 61.0
-    assert me.look().startswith("Node 1 was lost: it gave no sign of life for 60 s")
+    assert me.look().startswith("Node 1 was lost: it gives no sign of life; see log.node1.txt")
     other.look()
     assert me.look() is None  # it was only late
 
 
 def other_of(plan):
     return CapturePlan(workload=plan.workload, nnodes=plan.nnodes, node_rank=1)
+
+
+def test_a_node_that_is_killed_is_named_before_the_connection_that_broke(
+    both, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(nodes, "QUIET_S", 1.5)
+    monkeypatch.setattr(nodes, "ENDING_S", 3.0)
+    monkeypatch.setattr(supervisor, "_NODES_SETTLE_S", 0.5)
+    said = nodes.Nodes._say
+    monkeypatch.setattr(nodes.Nodes, "_say", lambda me, what: me.is_first and said(me, what))
+    first, _ = both("raise0", untraced=100_000)
+    assert first.wait(30) == "failed"
+    assert first.error.startswith("Node 1 was lost: it gives no sign of life; ")
+    assert " Here: Rank 0 failed: ValueError: loss is nan" in first.error
+    told = json.loads((first.path / "run.json").read_text())["nodes"]
+    assert [(row["node"], row["status"]) for row in told] == [(1, None)]
 
 
 def test_a_node_that_comes_late_is_waited_for(tmp_path, monkeypatch):

@@ -24,6 +24,8 @@ SILENT_S = 60.0
 """A node that says nothing for so long is lost; file systems that are shared may lag."""
 JOIN_S = 300.0
 """How long a node waits for the first to make the folder."""
+QUIET_S = 10.0
+"""The same, where something has gone wrong already."""
 ENDING_S = 20.0
 """How long a run that failed waits for the other nodes to say how they ended."""
 _BEAT_S = 1.0
@@ -125,8 +127,20 @@ class Nodes:
                     break
             elif not self.path.exists() or time.monotonic() > until:
                 break
+            else:
+                self._fault(0)
             time.sleep(_POLL_S)
         return [{"node": node, **self._read(node)} for node in others]
+
+    def lost(self) -> list[int]:
+        """Return the other nodes that neither ended nor were heard of for a while."""
+        return [
+            node
+            for node, (_, changed) in self._heard.items()
+            if self.path.exists()
+            and self._read(node).get("status") in (None, "running")
+            and time.monotonic() - changed > QUIET_S
+        ]
 
     def fault_of(self, said: Mapping[str, Any]) -> str | None:
         """Say in one sentence how another node ended, unless it ended well."""
@@ -136,9 +150,10 @@ class Nodes:
         machine = said.get("machine")
         host = f" ({machine.get('host')})" if isinstance(machine, dict) else ""
         if status in (None, "running"):
+            log = f"log.node{node}.txt" if node else "log.txt"
             return (
-                f"Node {node} was lost: it gave no sign of life for {SILENT_S:.0f} s; see "
-                f"log.node{node}.txt, and whether that machine is well."
+                f"Node {node} was lost: it gives no sign of life; see {log}, and whether that "
+                "machine is well."
             )
         return f"Node {node}{host}: {said.get('error') or status}"
 

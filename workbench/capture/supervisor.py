@@ -287,6 +287,10 @@ class Supervisor(threading.Thread):
             status, self.error, self.snapshot(), lambda: status == "done" and self._cancelled
         )
         faults = [fault for one in said if (fault := self._nodes.fault_of(one))]
+        if status == "failed" and (lost_nodes := self._nodes.lost()):
+            # What this node saw is a broken connection; who broke it comes first.
+            gone = self._nodes.fault_of({"node": lost_nodes[0]})
+            self.error = f"{gone} Here: {self.error}"
         if self._nodes.is_first:
             with self._lock:
                 take_in(self._content, said)
