@@ -17,6 +17,7 @@ import workbench as wb
 from workbench import lint
 from workbench.capture import CapturePlan, profilers
 from workbench.errors import UsageError
+from workbench.redaction import redact
 
 STEPS = {"warmup": 1, "untraced": 1, "steps": 2}
 
@@ -230,3 +231,12 @@ def test_graphs_start_no_profiler_of_torch_beside_another(installed, tmp_path):
     assert job(plan, tmp_path, 0)["profiler"] == "nsys"
     assert json.dumps(plan.as_dict())
     assert profilers.around(CapturePlan(workload="gpt"), tmp_path, 0) == []
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_copy_without_names_tells_the_same_of_such_a_run(start, installed, tmp_path, ranks):
+    run = start(profiler="nsys", ranks=ranks, **STEPS)
+    assert run.wait(30) == "done", run.error
+    made = redact(run.path, tmp_path / "copy", key=tmp_path / "key.json")
+    assert made.is_same
+    assert [rank.meta.rank for rank in wb.open(tmp_path / "copy").ranks] == list(range(ranks))

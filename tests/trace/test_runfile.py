@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import workbench as wb
+from workbench.redaction import redact
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
 
@@ -24,7 +25,7 @@ def test_ranks_that_were_lost_are_named_with_how_the_run_ended(tmp_path):
     content = {"plan": {"ranks": 4}, "status": "failed", "error": "Rank 1 was killed."}
     (row,) = run_of(tmp_path, [0, 2], **content).rows(named=True)
     assert row["count"] == 2
-    assert row["first_example"] == ("rank 1, 3 of 4; the run ended as failed: Rank 1 was killed.")
+    assert row["first_example"] == ("rank 1, 3 of 4; run.json says how the run ended: failed")
 
 
 def test_ranks_on_several_machines_count_together(tmp_path):
@@ -45,3 +46,13 @@ def test_ranks_on_several_machines_count_together(tmp_path):
 )
 def test_nothing_is_said_where_none_is_missing_or_nothing_is_known(tmp_path, content):
     assert run_of(tmp_path, [0, 1], **content).is_empty()
+
+
+def test_a_copy_without_names_says_it_once_and_as_it_was(tmp_path):
+    run, copy = tmp_path / "run", tmp_path / "copy"
+    run.mkdir()
+    content = {"plan": {"ranks": 2}, "status": "failed", "error": "Rank 1: in secret.py"}
+    (before,) = run_of(run, [0], **content)["effect"]
+    redact(run, copy, key=tmp_path / "key.json")
+    after = wb.open(copy, cache=False).problems.filter(pl.col("code") == "missing_ranks")
+    assert after["effect"].to_list() == [before]

@@ -63,7 +63,7 @@ def _open_folder(folder: Path, *, cache: bool) -> Trace | Job:
     if store.is_stored(folder):
         return store.load(folder)
     stored = sorted(f.parent for f in folder.glob(f"*/{store.MANIFEST}"))
-    if stored and not any(folder.glob("*.json*")):
+    if stored and not any(f.name not in _SIDE_FILES for f in folder.glob("*.json*")):
         return _job([_with_rank(store.load(f), f, note=False) for f in stored])
     if (folder / COUNTERS).is_file() and not (folder / RUN_FILE).exists():
         return open_file(folder / COUNTERS, cache=cache)
