@@ -82,6 +82,9 @@ def test_a_failed_recording_is_one_sentence_and_exit_2(workbench, tmp_path):
         (["record", "gpt", "--steps", "many"], "--steps"),
         (["record", "gpt", "--stepz", "3"], "--stepz"),
         (["record", "gpt", "--python", "/nowhere/python"], "is not a program"),
+        (["record", "gpt", "--emit", "pbs"], "--emit pbs is not known"),
+        (["record", "gpt", "--nnodes", "2"], "--rdzv-endpoint HOST:PORT"),
+        (["record", "gpt", "--with", "nsys", "--device", "cpu"], "exclude each other"),
         (["record", "--script", "/nowhere.py"], "no script at /nowhere.py"),
         (["nonsense"], "nonsense"),
         (["workloads", "gtp"], "did you mean gpt"),
@@ -97,6 +100,76 @@ def test_a_wrong_command_is_one_sentence_and_exit_2(workbench, words, sentence):
     assert err.startswith("workbench: ")
     assert err.count("\n") == 1
     assert sentence in err
+
+
+STAND_INS = {
+    "scontrol": 'test "$*" = "show hostnames node[3-4]" && printf "node3\\nnode4\\n"',
+    "srun": 'shift; SLURM_NODEID=1 exec "$@"',
+    "python": 'printf "%s\\n" "$@"',
+}
+
+
+def test_a_slurm_script_starts_this_command_on_each_node(workbench, tmp_path, monkeypatch):
+    bin_ = tmp_path / "bin it"
+    bin_.mkdir()
+    for name, text in STAND_INS.items():
+        (bin_ / name).write_text(f"#!/bin/bash\n{text}\n")
+        (bin_ / name).chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(bin_ / "python"))
+    words = ["--nnodes", "2", "--ranks", "8", "--no-shapes", "--stacks", "--steps", "7"]
+    code, out, err = workbench(
+        "record", "--script", LOOP, *words, "--emit", "slurm", "--", "9", "it's $HOME"
+    )
+    assert code == 0, err
+    assert "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=8\n" in out
+    subprocess.run(["bash", "-n"], input=out, text=True, check=True)
+    job = {"SLURM_JOB_NODELIST": "node[3-4]", "SLURM_JOB_ID": "2017", "SLURM_NNODES": "2"}
+    env = os.environ | job | {"PATH": f"{bin_}:{os.environ['PATH']}"}
+    ran = subprocess.run(["bash"], input=out, text=True, capture_output=True, check=True, env=env)
+    assert ran.stdout.splitlines() == [
+        "-m", "workbench", "record", "--node-rank", "1", "--script", LOOP, "--ranks", "8",
+        "--steps", "7", "--no-shapes", "--stacks", "--nnodes", "2",
+        "--rdzv-endpoint", "node3:29517", "-o", f"{tmp_path}/runs/loop-2017", "--", "9",
+        "it's $HOME",
+    ]  # fmt: skip
+
+
+def test_a_slurm_script_of_a_workload_on_one_node(workbench):
+    words = ["--set", "layers=3", "--precision", "bf16", "--device", "cpu", "-o", "my runs/x"]
+    code, out, err = workbench("record", "gpt", *words, "--emit", "slurm")
+    assert code == 0, err
+    subprocess.run(["bash", "-n"], input=out, text=True, check=True)
+    assert "gpus" not in out
+    assert "rdzv" not in out
+    assert " --set layers=3 " in out
+    assert "/my runs/x'" in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--with", "ncu", "gemm.*f16", "gpt"],
+        ["gpt", "--with=ncu", "gemm.*f16"],
+        ["gpt", "--with", "ncu:gemm.*f16"],
+    ],
+)
+def test_a_kernel_follows_ncu_in_a_word_of_its_own(workbench, monkeypatch, words):
+    plans = []
+    monkeypatch.setattr("workbench.capture.profilers.program", str)
+    monkeypatch.setattr("workbench.recording.follow", plans.append)
+    assert workbench("record", *words)[0] == 0
+    (plan,) = plans
+    assert (plan.workload, plan.profiler, plan.kernel) == ("gpt", "ncu", "gemm.*f16")
+
+
+def test_what_belongs_to_a_script_is_no_kernel(workbench, monkeypatch):
+    plans = []
+    monkeypatch.setattr("workbench.capture.profilers.program", str)
+    monkeypatch.setattr("workbench.recording.follow", plans.append)
+    assert workbench("record", "--script", LOOP, "--", "--with", "ncu", "x")[0] == 0
+    assert plans[0].arguments == ("--with", "ncu", "x")
+    words = ["record", "--script", LOOP, "--with", "ncu", "--", "x"]
+    assert "--with ncu KERNEL" in workbench(*words)[2]
 
 
 def make(path, **content):
@@ -146,7 +219,7 @@ def test_doctor_names_the_fix_of_what_is_missing(workbench, monkeypatch):
     assert rows["torch"]["state"] == "missing"
     assert "No module named 'torch'" in rows["torch"]["found"]
     assert "pip install torch" in rows["torch"]["fix"]
-    assert {"gpu", "gpu counters", "chromium", "disk"} <= set(rows)
+    assert {"gpu", "gpu counters", "nsys", "ncu", "chromium", "disk"} <= set(rows)
 
 
 def test_version_and_help(workbench):

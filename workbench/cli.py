@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.analysis.names import ANALYSES
-from workbench.command import AsCsv, AsJson, Force, OutFile, print_table
+from workbench.command import AsCsv, AsJson, Force, OutFile, RecordCommand, print_table
 from workbench.errors import UsageError, WorkbenchError
 from workbench.note_verb import notes
 from workbench.sweep_verb import sweep
@@ -38,7 +38,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _verb in (record, sweep, runs, doctor, workloads, ceilings, notes, redact):
+app.command(cls=RecordCommand)(record)
+for _verb in (sweep, runs, doctor, workloads, ceilings, notes, redact):
     app.command()(_verb)
 
 SHOW = f"""Print an analysis or a table of a recording.

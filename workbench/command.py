@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,6 +25,23 @@ OutFile = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace what was exported before.")]
 RunsDir = Annotated[Path, typer.Option("--runs-dir", help="The folder that holds run folders.")]
+
+
+class RecordCommand(TyperCommand):
+    """Reads `--with ncu KERNEL`, an option of one word or of two, as `--with=ncu:KERNEL`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Join the two words, where they stand before what belongs to a script."""
+        end = args.index("--") if "--" in args else len(args)
+        own = args[:end]
+        for form in (["--with", "ncu"], ["--with=ncu"]):
+            starts = [at for at in range(end) if own[at : at + len(form)] == form]
+            for at in starts[:1]:
+                kernel = at + len(form)
+                if kernel < end and not own[kernel].startswith("-"):
+                    joined = f"--with=ncu:{own[kernel]}"
+                    return super().parse_args(ctx, [*args[:at], joined, *args[kernel + 1 :]])
+        return super().parse_args(ctx, args)
 
 
 def print_table(

@@ -46,9 +46,9 @@ LARGEST = 40 * 10**6
 def lint(run: Path) -> pl.DataFrame:
     """Return `aspect detail fix`, a row for each gap of a run folder; those of one fix together.
 
-    Of traces above `LARGEST` only what the folder says beside them is told.
+    Of files above `LARGEST` only what the folder says beside them is told.
     """
-    size = sum(f.stat().st_size for f in run.glob("rank*.trace.json*"))
+    size = sum(f.stat().st_size for f in run.glob("rank*.*"))
     if size > LARGEST:
         told = [(r.aspect, r.detail, r.advice) for r in remarks.recorded(run).rows]
         return pl.DataFrame(told, schema=SCHEMA, orient="row")

@@ -31,7 +31,8 @@ def follow(plan: CapturePlan) -> None:
     if status == "failed":
         raise CaptureError(f"{run.error} [log: {run.path / 'log.txt'}]")
     typer.echo(run.path)
-    _print_gaps(run)
+    if plan.node_rank == 0:
+        _print_gaps(run)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from pathlib import Path
 from workbench.panels import page
 from workbench.panels.answers import Answers
 from workbench.panels.choice import Choice
-from workbench.trace.open import RUN_FILE, open_source
+from workbench.trace.open import open_source
+from workbench.trace.runfile import RUN_FILE
 from workbench.views.timeline import Timeline
 
 

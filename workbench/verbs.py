@@ -31,6 +31,12 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
     precision: Annotated[str | None, typer.Option(help="Precision of the workload.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     ranks: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    nnodes: Annotated[int, typer.Option(help="Machines, each started with this command.")] = 1,
+    node_rank: Annotated[int, typer.Option(help="The number of this machine, from 0.")] = 0,
+    rdzv_endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="A free port of machine 0, where ranks meet."),
+    ] = None,
     warmup: Annotated[int, typer.Option(help="Most warm-up steps.")] = 10,
     untraced: Annotated[int, typer.Option(help="Steps timed without the profiler.")] = 5,
     steps: Annotated[int, typer.Option(help="Traced steps.")] = 5,
@@ -48,6 +54,14 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
         bool,
         typer.Option("--early-profiler", help="Start it before a script captures CUDA graphs."),
     ] = False,
+    profiler: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="nsys | ncu KERNEL",
+            help="Record with Nsight Systems, or count the kernels that match with Nsight Compute.",
+        ),
+    ] = None,
     python: Annotated[
         Path | None, typer.Option(help="Interpreter of the training environment.")
     ] = None,
@@ -58,6 +72,10 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
         Path | None, typer.Option("-o", "--output", help="The run folder to make.")
     ] = None,
     runs_dir: RunsDir = Path("runs"),
+    emit: Annotated[
+        str | None,
+        typer.Option(metavar="slurm", help="Print a batch script that records this, and end."),
+    ] = None,
 ) -> None:
     """Run a workload, or --script FILE -- ARGS, under the profiler; print its run folder."""
     from workbench.capture import CapturePlan
@@ -74,6 +92,9 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
         function=function,
         device=device,
         ranks=ranks,
+        nnodes=nnodes,
+        node_rank=node_rank,
+        rdzv_endpoint=rdzv_endpoint,
         warmup=warmup,
         untraced=untraced,
         steps=steps,
@@ -83,12 +104,21 @@ def record(  # noqa: PLR0917 - typer reads the order of arguments from the signa
         memory_history=memory_history,
         execution_trace=execution_trace,
         early_profiler=early_profiler,
+        profiler=None if profiler is None else profiler.partition(":")[0],
+        kernel=None if profiler is None else profiler.partition(":")[2] or None,
         python=python,
         timeout_s=timeout,
         out=out,
         runs_dir=runs_dir,
     )
-    follow(plan)
+    if emit is None:
+        follow(plan)
+    elif emit == "slurm":
+        from workbench.capture import slurm
+
+        typer.echo(slurm.script(plan), nl=False)
+    else:
+        raise UsageError(f"--emit {emit} is not known; it writes scripts for slurm.")
 
 
 def runs(

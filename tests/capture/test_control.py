@@ -170,6 +170,14 @@ def test_a_rank_that_dies_brings_down_the_others_and_is_named(start, trick, word
     assert "[rank0] stdin holds ''" in (run.path / "log.txt").read_text()
 
 
+def test_traces_that_were_whole_when_a_rank_was_lost_are_kept_and_the_loss_is_told(start):
+    run = start("late1", ranks=3)
+    assert run.wait(30) == "failed"
+    assert run.error.startswith("Rank 1 was killed by SIGKILL")
+    assert run.error.endswith("; the traces of ranks 0, 2 are kept.")
+    assert {"rank0.trace.json.gz", "rank2.trace.json.gz"} <= set(names(run.path))
+
+
 def test_ranks_of_a_script_each_leave_a_trace(start):
     run = start(ranks=2)
     assert run.wait(20) == "done"

@@ -23,12 +23,16 @@ ALIASES = {
     "self.cuda": "torch.cuda",
     "profiler": "torch.profiler",
     "memory": "torch.cuda.memory",
+    "nvtx": "torch.cuda.nvtx",
     "distributed": "torch.distributed",
 }
 TORCH_NAMES = """
-torch.__version__ torch.cuda torch.cuda.Event torch.cuda.device_count
+torch.__version__ torch.autograd torch.autograd.profiler torch.autograd.profiler.emit_nvtx
+torch.cuda torch.cuda.Event torch.cuda.device_count
 torch.cuda.get_device_properties torch.cuda.is_available torch.cuda.memory
-torch.cuda.memory._record_memory_history torch.cuda.memory._snapshot torch.cuda.set_device
+torch.cuda.memory._record_memory_history torch.cuda.memory._snapshot torch.cuda.nvtx
+torch.cuda.nvtx.range_pop torch.cuda.nvtx.range_push torch.cuda.profiler torch.cuda.profiler.start
+torch.cuda.profiler.stop torch.cuda.set_device
 torch.cuda.synchronize torch.device torch.distributed torch.distributed.ReduceOp
 torch.distributed.ReduceOp.MIN torch.distributed.all_reduce torch.distributed.barrier
 torch.distributed.destroy_process_group torch.distributed.init_process_group torch.get_num_threads

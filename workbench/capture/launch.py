@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.capture import profilers
 from workbench.capture.manifest import usable_threads
 from workbench.capture.plan import CELL
 from workbench.capture.process import RankProcess
@@ -25,11 +26,14 @@ def start_ranks(plan: CapturePlan, folder: Path) -> list[RankProcess]:
     """Start one child a rank; when one cannot be started, end those before it and raise."""
     write_code(plan, folder)
     processes: list[RankProcess] = []
-    port = _free_port() if plan.ranks > 1 else None
+    port = _free_port() if plan.world > 1 and plan.nnodes == 1 else None
+    first = plan.node_rank * plan.ranks
     try:
-        for rank in range(plan.ranks):
+        for rank in range(first, first + plan.ranks):
             env = environment(plan, rank, port)
-            processes.append(RankProcess(rank, plan.interpreter, job(plan, folder, rank), env))
+            told = job(plan, folder, rank)
+            around = profilers.around(plan, folder, rank)
+            processes.append(RankProcess(rank, plan.interpreter, told, env, around))
     except BaseException:
         for process in processes:
             process.signal(signal.SIGKILL)
@@ -50,7 +54,9 @@ def job(plan: CapturePlan, folder: Path, rank: int) -> dict[str, Any]:
     limit_threads = plan.ranks > 1 and "OMP_NUM_THREADS" not in os.environ
     return {
         "rank": rank,
-        "world": plan.ranks,
+        "local_rank": rank - plan.node_rank * plan.ranks,
+        "world": plan.world,
+        "meeting": _meeting(plan, folder),
         "folder": str(folder),
         "workload": plan.workload,
         "spec": None if plan.spec is None else asdict(plan.spec),
@@ -62,7 +68,7 @@ def job(plan: CapturePlan, folder: Path, rank: int) -> dict[str, Any]:
         "threads": max(1, usable_threads() // plan.ranks) if limit_threads else None,
         "warmup": plan.warmup,
         # Ranks of a script cannot vote on when warm-up ends, so they all take its limit.
-        "detect": script is None or plan.ranks == 1,
+        "detect": script is None or plan.world == 1,
         "untraced": plan.untraced,
         "steps": plan.steps,
         "shapes": plan.shapes,
@@ -70,7 +76,9 @@ def job(plan: CapturePlan, folder: Path, rank: int) -> dict[str, Any]:
         "stacks": plan.stacks,
         "memory_history": plan.memory_history,
         "execution_trace": plan.execution_trace,
-        "early_profiler": plan.early_profiler or _replays_graphs(plan.spec),
+        "early_profiler": plan.early_profiler
+        or (plan.profiler is None and _replays_graphs(plan.spec)),
+        "profiler": plan.profiler,
     }
 
 
@@ -89,19 +97,29 @@ def environment(plan: CapturePlan, rank: int, port: int | None) -> dict[str, str
     env.setdefault("KINETO_LOG_LEVEL", "2")
     if plan.workload is None and plan.device == "cpu":
         env["CUDA_VISIBLE_DEVICES"] = ""
-    if port is not None:
-        world = str(plan.ranks)
+    if plan.world > 1:
+        host, at = plan.endpoint or ("127.0.0.1", port)
         env |= {
             "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": world,
-            "LOCAL_WORLD_SIZE": world,
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
+            "LOCAL_RANK": str(rank - plan.node_rank * plan.ranks),
+            "GROUP_RANK": str(plan.node_rank),
+            "WORLD_SIZE": str(plan.world),
+            "LOCAL_WORLD_SIZE": str(plan.ranks),
+            "MASTER_ADDR": host,
+            "MASTER_PORT": str(at),
         }
+    if plan.world > 1 and plan.nnodes == 1:
         for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
             env.setdefault(variable, LOOPBACK)
     return env
+
+
+def _meeting(plan: CapturePlan, folder: Path) -> str:
+    """Return where the ranks of a workload meet, as a URL of torch's."""
+    if plan.nnodes > 1:
+        return f"tcp://{plan.rdzv_endpoint}"
+    # A file to meet at, not a port: nobody else can take it between two runs.
+    return (folder / ".meeting").resolve().as_uri()
 
 
 def _free_port() -> int:

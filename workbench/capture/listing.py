@@ -91,14 +91,14 @@ def _row(run: RunInfo) -> dict[str, Any]:
     assert isinstance(plan, dict)
     cost = known(run.manifest)
     ratio = cost.ratio if cost else None
-    ranks = plan.get("ranks")
+    ranks, nnodes = plan.get("ranks"), plan.get("nnodes", 1)
     return {
         "name": run.name,
         "status": run.status,
         "workload": _text(manifest.get("workload") or plan.get("script") or plan.get("code")),
         "preset": _text(manifest.get("preset")),
         "device": _text(manifest.get("device")),
-        "ranks": ranks if isinstance(ranks, int) else None,
+        "ranks": ranks * nnodes if isinstance(ranks, int) and isinstance(nnodes, int) else None,
         "started": _text(manifest.get("started")),
         "step_ns": cost.traced_ns if cost else None,
         "overhead_pct": None if ratio is None else _PERCENT * ratio,

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import workloads
-from workbench.errors import UsageError
+from workbench.capture import profilers
+from workbench.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from workbench.workloads import Value
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+_ENDPOINT = re.compile(r"[^\s:/]+:\d{1,5}|\[[0-9A-Fa-f:]+\]:\d{1,5}")
 _PATHS = ("script", "python", "out", "runs_dir")
 _MOST_RANKS = 64
 CELL = "cell.py"
@@ -51,6 +53,12 @@ class CapturePlan:
     """auto, cpu, cuda or cuda:N; auto is the GPU when torch sees one."""
     ranks: int = 1
     """Processes on this machine, over NCCL on GPUs, over gloo on the CPU."""
+    nnodes: int = 1
+    """Machines; each records `ranks` of its own into one folder."""
+    node_rank: int = 0
+    """The number of this machine; 0 makes the folder and closes it."""
+    rdzv_endpoint: str | None = None
+    """HOST:PORT where the ranks of all machines meet: a free port of machine 0."""
     warmup: int = 10
     """Most warm-up steps; fewer when three steps in a row lie within 10 %."""
     untraced: int = 5
@@ -67,6 +75,10 @@ class CapturePlan:
     early_profiler: bool = False
     """Start the profiler once before the training begins, since kernels of CUDA graphs that are
     captured before its first start are never recorded; workloads that replay graphs always do."""
+    profiler: str | None = None
+    """nsys or ncu: record with that instead of torch's profiler, where it is installed."""
+    kernel: str | None = None
+    """With ncu: a regular expression; the kernels whose name it matches are counted."""
     python: Path | None = None
     """The interpreter of the training environment; None is this one."""
     timeout_s: float | None = None
@@ -84,9 +96,23 @@ class CapturePlan:
         self._check_numbers()
         self._check_subject()
         self._check_device()
+        self._check_profiler()
         _ = self.interpreter
         if (spec := self.spec) is not None:
-            spec.check_run(device=self.device, ranks=self.ranks)
+            spec.check_run(device=self.device, ranks=self.world)
+
+    @property
+    def world(self) -> int:
+        """The number of ranks on all machines."""
+        return self.ranks * self.nnodes
+
+    @property
+    def endpoint(self) -> tuple[str, int] | None:
+        """Host and port where the ranks of several machines meet."""
+        if self.rdzv_endpoint is None:
+            return None
+        host, _, port = self.rdzv_endpoint.rpartition(":")
+        return host, int(port)
 
     @property
     def name(self) -> str:
@@ -131,13 +157,22 @@ class CapturePlan:
         return {key: str(v) if isinstance(v, Path) else v for key, v in values.items()}
 
     def _check_numbers(self) -> None:
-        least = {"ranks": 1, "warmup": 0, "untraced": 0, "steps": 1}
+        least = {"ranks": 1, "nnodes": 1, "node_rank": 0, "warmup": 0, "untraced": 0, "steps": 1}
         for name, minimum in least.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
                 raise UsageError(f"{name}={value!r} is not a whole number of at least {minimum}.")
         if self.ranks > _MOST_RANKS:
             raise UsageError(f"ranks={self.ranks} is above {_MOST_RANKS}, the most on one machine.")
+        if self.node_rank >= self.nnodes:
+            raise UsageError(
+                f"node_rank={self.node_rank} and nnodes={self.nnodes} exclude each other; "
+                f"machines are numbered from 0 to {self.nnodes - 1}."
+            )
+        if self.rdzv_endpoint is not None and not _ENDPOINT.fullmatch(self.rdzv_endpoint):
+            raise UsageError(
+                f"rdzv_endpoint={self.rdzv_endpoint!r} is not HOST:PORT, as in node0:29500."
+            )
         if self.timeout_s is not None and not self.timeout_s > 0:
             raise UsageError(f"timeout_s={self.timeout_s!r} is not a time above zero.")
 
@@ -158,6 +193,34 @@ class CapturePlan:
         if self.script is not None and not self.script.expanduser().is_file():
             raise UsageError(f"There is no script at {self.script}.")
 
+    def _check_profiler(self) -> None:
+        if (self.kernel is None) == (self.profiler == "ncu"):
+            raise UsageError(
+                "ncu counts the kernels that it is given, and only ncu is given any: "
+                "--with ncu KERNEL, as in --with ncu gemm (a regular expression)."
+            )
+        if self.profiler is None:
+            return
+        if self.profiler not in profilers.PRODUCTS:
+            raise unknown_name("profiler", self.profiler, profilers.PRODUCTS)
+        if self.device == "cpu":
+            raise UsageError(
+                f"{self.profiler} and device=cpu exclude each other: it records GPUs; "
+                "leave out --with to record the CPU."
+            )
+        for name in ("stacks", "memory_history", "execution_trace", "early_profiler"):
+            if getattr(self, name):
+                raise UsageError(
+                    f"{name}=True belongs to torch's profiler, and {self.profiler} takes its "
+                    "place; leave out one of them."
+                )
+        if self.profiler == "ncu" and self.world > 1:
+            raise UsageError(
+                f"ncu and ranks={self.world} exclude each other: it runs each kernel several times "
+                "by itself, and a collective would wait for the other ranks for ever."
+            )
+        profilers.program(self.profiler)
+
     def _check_device(self) -> None:
         if not _DEVICE.fullmatch(self.device):
             raise UsageError(f"device={self.device!r} is not auto, cpu, cuda or cuda:N.")
@@ -166,8 +229,8 @@ class CapturePlan:
                 "memory_history=True and device=cpu exclude each other: the history is kept by the "
                 "allocator of GPUs; memory=True records allocations on the CPU."
             )
-        if ":" in self.device and self.ranks > 1:
+        if ":" in self.device and self.world > 1:
             raise UsageError(
-                f"device={self.device} and ranks={self.ranks} exclude each other; "
+                f"device={self.device} and ranks={self.world} exclude each other; "
                 "with device=cuda each rank takes the GPU of its number."
             )

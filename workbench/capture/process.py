@@ -13,10 +13,13 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.capture.pipes import InheritedPipes, NamedPipes
 from workbench.errors import CaptureError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from workbench.capture.pipes import Pipes
 
 _WORKER = Path(__file__).with_name("worker.py")
 NOISE = re.compile(rb"^(?:USDT|STAGE):.*ActivityProfiler")
@@ -56,8 +59,14 @@ class RankProcess:
     """The child of one rank, from start to its last signal."""
 
     def __init__(
-        self, rank: int, interpreter: Path, job: Mapping[str, Any], env: Mapping[str, str]
+        self,
+        rank: int,
+        interpreter: Path,
+        job: Mapping[str, Any],
+        env: Mapping[str, str],
+        around: Sequence[str] = (),
     ) -> None:
+        """Start the child; `around` is the command of a program that starts it in our place."""
         self.rank = rank
         self.returncode: int | None = None
         self.done = False
@@ -66,27 +75,30 @@ class RankProcess:
         self.phase = "start"
         self.tail: deque[str] = deque(maxlen=_TAIL)
         self._lock = threading.Lock()
-        events, events_end = os.pipe()
+        self._pipes: Pipes = NamedPipes() if around else InheritedPipes()
+        program = around[0] if around else interpreter
         try:
             self._popen = subprocess.Popen(
-                [str(interpreter), str(_WORKER), str(events_end)],
-                stdin=subprocess.PIPE,
+                [*around, str(interpreter), str(_WORKER), *self._pipes.arguments],
+                stdin=self._pipes.stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=(events_end,),
+                pass_fds=self._pipes.pass_fds,
                 start_new_session=True,
                 env=env,
             )
         except OSError as error:
-            os.close(events)
-            raise CaptureError(f"{interpreter} cannot be started: {error.strerror}.") from None
+            os.close(self._pipes.events)
+            self._pipes.hang_up()
+            self._pipes.ended()
+            raise CaptureError(f"{program} cannot be started: {error.strerror}.") from None
         finally:
-            os.close(events_end)
+            self._pipes.started()
         self.pid = self._popen.pid
         assert self._popen.stdout is not None
         self.log = Lines(os.dup(self._popen.stdout.fileno()))
         self._popen.stdout.close()
-        self.events = Lines(events)
+        self.events = Lines(self._pipes.events)
         self._send(job)
 
     def read_log(self) -> list[str]:
@@ -124,6 +136,7 @@ class RankProcess:
             if self.returncode is None and self._has_exited():
                 self._signal_group(signal.SIGKILL)
                 self.returncode = self._popen.wait()
+                self._pipes.ended()
         return self.returncode
 
     def close(self) -> None:
@@ -132,8 +145,8 @@ class RankProcess:
             if lines.open:
                 lines.open = False
                 os.close(lines.fd)
-        assert self._popen.stdin is not None
-        self._popen.stdin.close()
+        self._pipes.hang_up()
+        self._pipes.ended()
 
     def _note(self, event: dict[str, Any]) -> None:
         if event["phase"] == "error":
@@ -144,11 +157,9 @@ class RankProcess:
             self.phase = str(event["phase"])
 
     def _send(self, job: Mapping[str, Any]) -> None:
-        assert self._popen.stdin is not None
-        # A child that has ended already says more by its exit code. Unbuffered: a buffered rest
-        # would fail a second time when the pipe is closed.
+        # A child that has ended already says more by its exit code.
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._popen.stdin.fileno(), json.dumps(job).encode() + b"\n")
+            self._pipes.send(json.dumps(job).encode() + b"\n")
 
     def _has_exited(self) -> bool:
         if not hasattr(os, "waitid"):  # macOS before Python 3.13

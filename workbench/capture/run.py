@@ -8,7 +8,7 @@ import shutil
 import threading
 from typing import TYPE_CHECKING, Any
 
-from workbench.capture import folder, manifest
+from workbench.capture import folder, manifest, nodes
 from workbench.capture.launch import start_ranks
 from workbench.capture.plan import CapturePlan
 from workbench.capture.supervisor import GRACE_S, Supervisor
@@ -34,22 +34,25 @@ def record(
     `plan` is a `CapturePlan`, or its fields are given, the name of a workload first:
     `record("gpt", preset="tiny", ranks=2)`, `record(script="train.py", steps=3)`. `on_event` is
     called for each event from a thread of the run, the last time when the run folder has its final
-    name. UsageError or CaptureError when the run cannot even be started.
+    name. Of several machines each calls this, and all but the first wait here for the folder that
+    the first makes. UsageError or CaptureError when the run cannot even be started.
     """
     if not isinstance(plan, CapturePlan):
         plan = _plan(fields if plan is None else {"workload": plan} | fields)
     elif fields:
         raise UsageError(f"{', '.join(fields)} belong into the plan that is given.")
-    partial, final = folder.create(plan)
+    partial, final = nodes.enter(plan)
     try:
         content = manifest.begin(plan)
-        folder.write_manifest(partial, content)
+        if plan.node_rank == 0:
+            folder.write_manifest(partial, content)
         processes = start_ranks(plan, partial)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise CaptureError(folder.unwritable(partial, error)) from None
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        if plan.node_rank == 0:
+            shutil.rmtree(partial, ignore_errors=True)
         raise
     supervisor = Supervisor(
         plan,

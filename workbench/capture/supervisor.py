@@ -14,10 +14,11 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.capture import folder, manifest, outcome
+from workbench.capture import folder, manifest, outcome, profilers
 from workbench.capture.host import Host
 from workbench.capture.log import RunLog
 from workbench.capture.lost import lost
+from workbench.capture.nodes import Nodes, take_in
 from workbench.capture.nvml import Nvml
 from workbench.capture.telemetry import Telemetry, TelemetrySource
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 GRACE_S = 3.0
 _POLL_S = 0.1
 _SETTLE_S = 0.3  # ranks fail one after the other; look at all of them before naming one
+_NODES_SETTLE_S = 4.0  # a node tells of a rank that was killed within two seconds
 _DRAIN_S = 1.0
 _AFTER_DONE_S = 15.0
 _REAP_S = 30.0  # a process stuck in a driver call outlives SIGKILL
@@ -71,20 +73,23 @@ class Supervisor(threading.Thread):
         self.processes, self.on_event = processes, on_event
         self.status = "running"
         self.error: str | None = None
-        self.progress = Progress(0, "start")
+        self._first = processes[0].rank
+        self.progress = Progress(self._first, "start")
         self.ended = threading.Event()
         self._content = content
         self._lock = threading.Lock()
         self._lines: deque[str] = deque(maxlen=_LOG_LINES)
         self._cancelled = False
         self._timed_out = False
+        self._collected = plan.profiler is None
         self._began = time.monotonic()
         self._deadlines: dict[str, float] = {}
         self._nvml = Nvml.open()
         sources: list[TelemetrySource] = [Host(self._pids)]
         if self._nvml:
             sources.append(self._nvml)
-        self._telemetry = Telemetry(partial / "telemetry.csv", sources)
+        self._nodes = Nodes(plan, partial, content["machine"]["host"])
+        self._telemetry = Telemetry(partial / self._nodes.named("telemetry.csv"), sources)
 
     def cancel(self) -> None:
         """End the run: SIGTERM to each group, SIGKILL after a grace or at a second call."""
@@ -110,6 +115,7 @@ class Supervisor(threading.Thread):
         try:
             self._begin()
             self._follow()
+            self._collect()
         except OSError as error:
             self.error = folder.unwritable(self.path, error)
         except Exception as error:  # noqa: BLE001 - told as the run's own failure
@@ -129,16 +135,30 @@ class Supervisor(threading.Thread):
             row = {"host": host, "pid": process.pid}
             manifest.merge(self._content, {"processes": [row]}, process.rank)
         self._content["driver"] = self._nvml.driver if self._nvml else None
-        folder.write_manifest(self.path, self._content)
+        self._write_manifest()
 
     def _follow(self) -> None:
-        with RunLog(self.path / "log.txt") as log:
+        with RunLog(self.path / self._nodes.named("log.txt")) as log:
             while self._running():
                 self._read(log, _POLL_S)
                 self._judge()
             until = time.monotonic() + _DRAIN_S
             while self._open() and time.monotonic() < until:
                 self._read(log, _POLL_S)
+
+    def _collect(self) -> None:
+        """Take in what another profiler wrote, once all ranks have ended well."""
+        well = all(process.done for process in self.processes) and self.error is None
+        if self.plan.profiler is None or not well or self._has_to_end():
+            return
+        self._tell(Progress(0, "export", message=f"reading what {self.plan.profiler} wrote"))
+        self.error = profilers.collect(self.plan, self.path, self.processes, self._has_to_end)
+        self._collected = not self._has_to_end()
+
+    def _has_to_end(self) -> bool:
+        limit = self.plan.timeout_s
+        self._timed_out |= limit is not None and time.monotonic() - self._began > limit
+        return self._cancelled or self._timed_out
 
     def _running(self) -> bool:
         # A list, so that every rank is polled: the first may live on while another has died.
@@ -167,7 +187,7 @@ class Supervisor(threading.Thread):
                 self._take_events(process)
 
     def _write_log(self, log: RunLog, process: RankProcess) -> None:
-        mark = f"[rank{process.rank}] " if len(self.processes) > 1 else ""
+        mark = f"[rank{process.rank}] " if self.plan.world > 1 else ""
         texts = [mark + line for line in process.read_log()]
         with self._lock:
             self._lines.extend(texts)
@@ -185,15 +205,15 @@ class Supervisor(threading.Thread):
                 seconds=event.get("seconds"),
                 message=event.get("message"),
             )
-            if progress.phase != self.progress.phase and process.rank == 0:
+            if progress.phase != self.progress.phase and process.rank == self._first:
                 self._telemetry.pace(progress.phase)
-                folder.write_manifest(self.path, self._content)
+                self._write_manifest()
             says_something = progress.step is not None or progress.message is not None
             if says_something and progress.phase not in ("done", "error"):
                 self._tell(progress)
 
     def _tell(self, progress: Progress) -> None:
-        if progress.rank == 0:
+        if progress.rank == self._first:
             self.progress = progress
         if self.on_event is None:
             return
@@ -208,17 +228,25 @@ class Supervisor(threading.Thread):
         """End the ranks when one failed, when time is up, or when they do not end by themselves."""
         failed = any(outcome.has_failed(process) for process in self.processes)
         done = all(process.done for process in self.processes)
-        if self._overdue("failure", _SETTLE_S, when=failed) and self.error is None:
-            self._fail()
-        limit = self.plan.timeout_s
-        if limit is not None and time.monotonic() - self._began > limit and not self._timed_out:
-            self._timed_out = True
+        elsewhere = self._nodes.look()
+        if elsewhere is not None and not (self.error or self._cancelled or self._timed_out):
+            self.error = elsewhere
             self._end_ranks(signal.SIGTERM)
-        if self._overdue("exit", _AFTER_DONE_S, when=done):
+        if self._overdue("failure", self._settle_s(), when=failed) and self.error is None:
+            self._fail()
+        if not self._timed_out and self._has_to_end() and self._timed_out:
+            self._end_ranks(signal.SIGTERM)
+        after_s = _AFTER_DONE_S if self.plan.profiler is None else profilers.WRITES_S
+        if self._overdue("exit", after_s, when=done):
             self._end_ranks(signal.SIGKILL)
         ending = self._cancelled or self._timed_out or self.error is not None
         if self._overdue("grace", GRACE_S, when=ending):
             self._end_ranks(signal.SIGKILL)
+
+    def _settle_s(self) -> float:
+        """Return how long to wait for a better culprit than a rank that lost its connection."""
+        own = any(p.error is None for p in self.processes if outcome.has_failed(p))
+        return _SETTLE_S if own or self.plan.nnodes == 1 else _NODES_SETTLE_S
 
     def _overdue(self, name: str, seconds: float, *, when: bool) -> bool:
         """Return whether a condition has held for so long."""
@@ -230,7 +258,7 @@ class Supervisor(threading.Thread):
     def _fail(self) -> None:
         first = outcome.culprit(self.processes)
         if first is not None and not self._cancelled and not self._timed_out:
-            self.error = outcome.sentence(first, len(self.processes))
+            self.error = outcome.sentence(first, self.plan.world)
             self._end_ranks(signal.SIGTERM)
 
     def _end_ranks(self, number: int) -> None:
@@ -247,19 +275,47 @@ class Supervisor(threading.Thread):
         if self._nvml:
             self._nvml.close()
         status = self._conclude()
+        status = self._with_others(status)
         try:
-            self._write_ending(status)
+            if self._nodes.is_first:
+                self._write_ending(status)
+            elif self.final.exists():
+                self.path = self.final
         except OSError as error:
             if status != "failed":
                 self.error = folder.unwritable(self.path, error)
             status = "failed"
             self._disown()
         self.status = status
-        self._tell(Progress(0, status, message=self.error))
+        self._tell(Progress(self._first, status, message=self.error))
         self.ended.set()
 
+    def _with_others(self, status: str) -> str:
+        """Take in how the run ended on other nodes; the status of the whole."""
+        said = self._nodes.end(
+            status, self.error, self.snapshot(), lambda: status == "done" and self._cancelled
+        )
+        faults = [fault for one in said if (fault := self._nodes.fault_of(one))]
+        if status == "failed" and (lost_nodes := self._nodes.lost()):
+            # What this node saw is a broken connection; who broke it comes first.
+            gone = self._nodes.fault_of({"node": lost_nodes[0]})
+            self.error = f"{gone} Here: {self.error}"
+        if self._nodes.is_first:
+            with self._lock:
+                take_in(self._content, said)
+            if status == "done" and faults and self._cancelled:
+                status, self.error = "cancelled", "It was cancelled while other nodes still ran."
+            elif status == "done" and faults:
+                status, self.error = "failed", faults[0]
+        return status
+
+    def _write_manifest(self) -> None:
+        if self._nodes.is_first:
+            folder.write_manifest(self.path, self._content)
+
     def _conclude(self) -> str:
-        if all(process.done for process in self.processes) and self.error is None:
+        done = all(process.done for process in self.processes) and self._collected
+        if done and self.error is None:
             return "done"
         if self.error is None and self._cancelled:
             self.error = f"The recording was cancelled in phase {self.progress.phase}."
@@ -272,13 +328,23 @@ class Supervisor(threading.Thread):
             )
         if self.error is None:
             self._fail()
+        self._say_what_is_kept()
         return "failed"
 
     def _disown(self) -> None:
         """Let a folder that can't be closed read as interrupted, not as running."""
+        if not self._nodes.is_first:
+            return
         told = {"status": "failed", "error": self.error, "owner": None}
         with contextlib.suppress(OSError):
             folder.write_manifest(self.path, self._content | told)
+
+    def _say_what_is_kept(self) -> None:
+        """Name the ranks whose traces were whole when another was lost."""
+        kept = sorted(int(p.name[4:].split(".")[0]) for p in self.path.glob("rank*.trace.json.gz"))
+        if kept and self.plan.world > 1 and self.error is not None:
+            ranks = ("rank " if len(kept) == 1 else "ranks ") + ", ".join(map(str, kept))
+            self.error = f"{self.error.removesuffix('.')}; the traces of {ranks} are kept."
 
     def _write_ending(self, status: str) -> None:
         notes = [{"message": text} for text in (self._telemetry.error,) if text]

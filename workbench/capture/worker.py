@@ -19,7 +19,7 @@ def main() -> None:
     package = types.ModuleType("_workbench_child")
     package.__path__ = [str(here / "child")]
     sys.modules[package.__name__] = package
-    import_module("_workbench_child.job").run(events_fd=int(sys.argv[1]))
+    import_module("_workbench_child.job").run(*sys.argv[1:])
 
 
 if __name__ == "__main__":

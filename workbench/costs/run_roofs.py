@@ -14,7 +14,8 @@ import msgspec
 from workbench.costs.ceilings import VERSION, Ceilings, cached
 from workbench.costs.machine import cpu_name
 from workbench.errors import UsageError
-from workbench.trace.open import CEILINGS_FILE, RUN_FILE
+from workbench.trace.open import CEILINGS_FILE
+from workbench.trace.runfile import RUN_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ import platformdirs
 from workbench import resources
 from workbench.noting import file
 from workbench.noting.file import Recording
-from workbench.trace.open import RUN_FILE
+from workbench.trace.runfile import RUN_FILE
 
 if TYPE_CHECKING:
     from workbench.trace.core import Source, Trace

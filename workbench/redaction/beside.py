@@ -24,7 +24,8 @@ from workbench.errors import InputError
 from workbench.redaction import pseudonyms as kinds
 from workbench.redaction.pseudonyms import Names
 from workbench.trace.core import Source
-from workbench.trace.open import CEILINGS_FILE, RUN_FILE
+from workbench.trace.open import CEILINGS_FILE
+from workbench.trace.runfile import RUN_FILE
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:T[\d:.+Z-]{5,20})?")
 _WHERE = re.compile(r"cpu|gpu\d{1,4}")

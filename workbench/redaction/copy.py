@@ -120,7 +120,7 @@ def redact(source: str | Path, new: str | Path, *, key: str | Path | None = None
     holds_traces = original.ranks[0].meta.path.parent == old
     files = beside.copied(original, names) if holds_traces else {}
     with keys.kept(names.key, secret, is_old=is_old):
-        _write(copies, files, target)
+        _write(copies, files, target, is_job=isinstance(original, Job))
     found = proof.compare(original, open_source(target, cache=False), names.key, REDACTED.code)
     return Redaction(
         path=target,
@@ -184,7 +184,9 @@ def _copy(trace: Trace, ordinals: Mapping[str, int], names: Names) -> Trace:
     return Trace(meta, renamed, lambda: frames, host_steps)
 
 
-def _write(copies: Sequence[Trace], files: Mapping[str, bytes], target: Path) -> None:
+def _write(
+    copies: Sequence[Trace], files: Mapping[str, bytes], target: Path, *, is_job: bool
+) -> None:
     if target.name.endswith(chrome.SUFFIXES):
         chrome.write(copies[0], target, with_problems=True)
         return
@@ -193,7 +195,7 @@ def _write(copies: Sequence[Trace], files: Mapping[str, bytes], target: Path) ->
             for name, content in files.items():
                 (folder / name).write_bytes(content)
             for trace in copies:
-                _write_rank(trace, folder, alone=len(copies) == 1)
+                _write_rank(trace, folder, alone=not is_job)
     except store.UNWRITABLE as error:
         raise InputError(f"{target} can't be written: {atomic.reason(error)}.") from None
 

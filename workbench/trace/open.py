@@ -18,8 +18,8 @@ from workbench.trace.core import Job, Trace
 from workbench.trace.counters import COUNTERS
 from workbench.trace.problems import Problem
 from workbench.trace.problems import table as problem_table
+from workbench.trace.runfile import RUN_FILE, missing_ranks
 
-RUN_FILE = "run.json"
 CEILINGS_FILE = "ceilings.json"
 """Measured roofs of the machine that recorded the run."""
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
@@ -29,6 +29,8 @@ _NAMED_FILES = 3
 _TRACE_NAMES = (
     "*.json", "*.json.gz", "*.json.zip", "*.sqlite", "*.rpd", "*.xplane.pb", "*.et", "*.et.gz",
 )  # fmt: skip
+_RUN_NAMES = ("rank*.trace.json*", "rank*.sqlite", "rank*.ncu.csv")
+"""Traces of a run folder: of torch's profiler, or of the one that took its place."""
 _SIDE_FILES = {RUN_FILE, CEILINGS_FILE, "notes.json", "answers.json"}
 
 
@@ -61,12 +63,15 @@ def _open_folder(folder: Path, *, cache: bool) -> Trace | Job:
     if store.is_stored(folder):
         return store.load(folder)
     stored = sorted(f.parent for f in folder.glob(f"*/{store.MANIFEST}"))
-    if stored and not any(folder.glob("*.json*")):
+    if stored and not any(f.name not in _SIDE_FILES for f in folder.glob("*.json*")):
         return _job([_with_rank(store.load(f), f, note=False) for f in stored])
     if (folder / COUNTERS).is_file() and not (folder / RUN_FILE).exists():
         return open_file(folder / COUNTERS, cache=cache)
     named = not (folder / RUN_FILE).exists()
-    return _job(_windows_merged(_open_traces(_trace_files(folder), note_rank=named, cache=cache)))
+    traces = _open_traces(_trace_files(folder), note_rank=named, cache=cache)
+    if note := missing_ranks(folder, traces):
+        traces[0] = _with_problem(traces[0], note)
+    return _job(_windows_merged(traces))
 
 
 def _job(traces: list[Trace]) -> Trace | Job:
@@ -165,7 +170,7 @@ def _trace_files(folder: Path) -> list[Path]:
     """Return the traces of a folder; in a run folder those that the recording named."""
     if folder.name.startswith(".") and folder.name.endswith(".partial"):
         raise InputError(f"{folder} is a recording that has not ended; wait for it.")
-    names = ("rank*.trace.json*",) if (folder / RUN_FILE).exists() else _TRACE_NAMES
+    names = _RUN_NAMES if (folder / RUN_FILE).exists() else _TRACE_NAMES
     files = sorted({f for pattern in names for f in folder.glob(pattern)})
     files = [f for f in files if f.name not in _SIDE_FILES and ".memory." not in f.name]
     if not files and (folder / RUN_FILE).exists():

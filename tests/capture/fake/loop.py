@@ -36,6 +36,9 @@ for step in range(int(steps)):
     if step == 3 and f"die{os.environ.get('RANK')}" in tricks:
         print("about to die")
         os.kill(os.getpid(), signal.SIGKILL)
+    if step == 1 and f"late{os.environ.get('RANK')}" in tricks:
+        time.sleep(3)  # the others have written their traces by then
+        os.kill(os.getpid(), signal.SIGKILL)
     if step == 3 and f"raise{os.environ.get('RANK')}" in tricks:
         raise ValueError("loss is nan")
     try:

@@ -16,7 +16,8 @@ from . import deadman
 from .clock import Clock, CudaClock, HostClock
 from .events import Events
 from .extras import NO_ALLOCATOR, Extras
-from .recorder import Lengths, Recorder
+from .ranged import RangedTracer
+from .recorder import Lengths, Recorder, Tracer
 from .tracing import RecordingError, Switches, TorchTracer, awaken
 
 _OLDEST = (3, 10)
@@ -39,11 +40,17 @@ _PACKAGES = (
 )
 
 
-def run(events_fd: int) -> None:
-    """Run the job and exit: 0 when the trace is written, 1 with an `error` event otherwise."""
-    job = json.loads(deadman.read_line(0))
+def run(events_end: str, job_end: str | None = None) -> None:
+    """Run the job and exit: 0 when the trace is written, 1 with an `error` event otherwise.
+
+    `events_end` is the number of an inherited pipe, and the job comes on stdin; or both are names
+    of pipes.
+    """
+    control = 0 if job_end is None else os.open(job_end, os.O_RDONLY)
+    job = json.loads(deadman.read_line(control))
+    events_fd = int(events_end) if job_end is None else os.open(events_end, os.O_WRONLY)
     os.set_inheritable(events_fd, False)
-    deadman.watch(deadman.detach_stdin())
+    deadman.watch(deadman.detach_stdin() if job_end is None else control)
     events = Events(events_fd, job["rank"])
     try:
         _run(job, events)
@@ -64,7 +71,7 @@ def _run(job: dict[str, Any], events: Events) -> None:
             "later; give another one with --python."
         )
     torch = _import_torch(job)
-    device, reason = choose_device(torch, job["device"], job["rank"], job["world"])
+    device, reason = choose_device(torch, job["device"], job["local_rank"], job["world"])
     events.send("setup", message=reason, facts=facts(torch, device, reason))
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -87,7 +94,7 @@ def make_recorder(
     if job["memory_history"] and not on_gpu:
         note = {"notes": [{"message": NO_ALLOCATOR}]}
         events.send("setup", message=NO_ALLOCATOR, facts=note)
-    tracer = TorchTracer(
+    tracer: Tracer = TorchTracer(
         torch,
         active=job["steps"],
         switches=Switches(job["shapes"], job["memory"], job["stacks"]),
@@ -100,9 +107,23 @@ def make_recorder(
             execution_trace=job["execution_trace"],
         ),
     )
+    if job["profiler"] is not None:
+        tracer = _other_profiler(job, torch=torch, on_gpu=on_gpu)
     lengths = Lengths(job["warmup"], job["untraced"], job["steps"], detect=job["detect"])
     clock = make_clock(torch, device)
     return Recorder(lengths, clock=clock, tracer=tracer, events=events, **options)
+
+
+def _other_profiler(job: dict[str, Any], *, torch: Any, on_gpu: bool) -> Tracer:
+    """Return what tells the profiler around this process where the traced steps are."""
+    if not on_gpu:
+        raise RecordingError(
+            f"{job['profiler']} records GPUs, and this training runs on the CPU; record it without "
+            "--with."
+        )
+    # Counters are read kernel by kernel, and nobody looks at the ranges around them.
+    operators = job["profiler"] == "nsys"
+    return RangedTracer(torch, active=job["steps"], shapes=job["shapes"], operators=operators)
 
 
 def make_clock(torch: Any, device: Any) -> Clock:

@@ -1,23 +1,19 @@
-"""Several ranks on one machine: the process group, and decisions that all ranks share."""
+"""Several ranks: the process group, and decisions that all ranks share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from typing import Any
 
 
 class Ranks:
     """The ranks of one run; with a single rank everything here does nothing."""
 
-    def __init__(self, torch: Any, *, rank: int, world: int, device: Any, meeting: Path) -> None:
+    def __init__(self, torch: Any, *, rank: int, world: int, device: Any, meeting: str) -> None:
         self.torch, self.rank, self.world, self.device = torch, rank, world, device
         if world > 1:
-            # A file to meet at, not a port: nobody else can take it between two runs.
             torch.distributed.init_process_group(
                 backend="nccl" if device.type == "cuda" else "gloo",
-                init_method=meeting.resolve().as_uri(),
+                init_method=meeting,
                 rank=rank,
                 world_size=world,
             )

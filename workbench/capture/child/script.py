@@ -39,7 +39,8 @@ def run_script(job: dict[str, Any], *, torch: Any, device: Any, events: Events) 
         target=trace_path(job),
     )
     watch.install(torch.optim.Optimizer)
-    own.install(torch.profiler.profile)
+    if job["profiler"] is None:
+        own.install(torch.profiler.profile)
     marked.listen(imported=watch.expect_marks, ended=watch.marked)
     events.send("setup", message="running the script")
     try:

@@ -22,8 +22,8 @@ def run_workload(job: dict[str, Any], *, torch: Any, device: Any, events: Events
         workload, spec, training_class = _load(job)
     except sys.modules["workbench.errors"].UsageError as error:
         raise RecordingError(f"{str(error).rstrip('.')} [in {sys.executable}].") from error
-    meeting = Path(job["folder"]) / ".meeting"
-    ranks = Ranks(torch, rank=job["rank"], world=job["world"], device=device, meeting=meeting)
+    rank, world = job["rank"], job["world"]
+    ranks = Ranks(torch, rank=rank, world=world, device=device, meeting=job["meeting"])
     events.send("setup", message="building the model")
     try:
         training = training_class(workload, spec, device=device, rank=ranks.rank, world=ranks.world)

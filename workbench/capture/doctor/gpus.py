@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from workbench.capture.doctor.row import IS_MAC, NO_GPU_ON_MAC, Row
 from workbench.capture.doctor.torch_side import PERMISSION
+from workbench.capture.profilers import PRODUCTS, page
 
 if TYPE_CHECKING:
     from workbench.capture.nvml import Nvml
@@ -19,10 +20,6 @@ _INSTALL = (
     "for a GPU: install its driver (docs.nvidia.com/datacenter/tesla); in a container: --gpus all"
 )
 _FIRST = "that of gpu first"
-PROFILERS = {
-    "nsys": ("Nsight Systems", "developer.nvidia.com/nsight-systems"),
-    "ncu": ("Nsight Compute", "developer.nvidia.com/nsight-compute"),
-}
 
 
 def gpu_rows(gpus: Nvml | None, driver: Path = DRIVER) -> list[Row]:
@@ -35,7 +32,7 @@ def gpu_rows(gpus: Nvml | None, driver: Path = DRIVER) -> list[Row]:
 
 def profiler_rows() -> list[Row]:
     """Return the rows on NVIDIA's own profilers."""
-    return [_profiler(name, *known) for name, known in PROFILERS.items()]
+    return [_profiler(name) for name in PRODUCTS]
 
 
 def _gpu(gpus: Nvml | None, *, has_driver: bool) -> Row:
@@ -77,10 +74,10 @@ def _counters(gpus: Nvml | None, params: Path) -> Row:
     return Row("gpu counters", "ok", "allowed")
 
 
-def _profiler(name: str, title: str, page: str) -> Row:
+def _profiler(name: str) -> Row:
     if path := shutil.which(name):
         return Row(name, "ok", path)
     if IS_MAC:
         return Row(name, "absent", NO_GPU_ON_MAC)
-    fix = f"only if you want it: install {title} ({page}) and put it on PATH"
-    return Row(name, "absent", f"{title} is not on PATH", fix)
+    fix = f"for record --with {name}: install {PRODUCTS[name]} ({page(name)}), put it on PATH"
+    return Row(name, "absent", "not on the PATH", fix)
