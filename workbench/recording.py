@@ -79,6 +79,8 @@ def _print_progress(progress: Progress) -> None:
         parts.append(f"{progress.step}" + (f"/{progress.of}" if progress.of else ""))
     if progress.seconds is not None:
         parts.append(f"{_MS * progress.seconds:.4g} ms")
+    if progress.loss is not None:
+        parts.append(f"loss {progress.loss:.4g}")
     if progress.message is not None:
         parts.append(progress.message)
     typer.echo("  ".join(parts), err=True)

@@ -1,4 +1,5 @@
 import gzip
+import itertools
 
 import pytest
 
@@ -30,8 +31,10 @@ class FakeClock:
 class FakeTracer:
     def __init__(self, active):
         self.calls, self.active, self.number = [], active, 0
+        self.running = False
 
     def start(self):
+        self.running = True
         self.calls.append("start")
 
     def advance(self):
@@ -53,14 +56,14 @@ class FakeEvents(list):
         return next(v["facts"]["warmup"] for _, v in self if "warmup" in (v.get("facts") or {}))
 
 
-def run(lengths, times, *, live=True, **options):
+def run(lengths, times, *, live=True, losses=None, **options):
     events, tracer = FakeEvents(), FakeTracer(lengths.traced)
     machine = Recorder(
         lengths, clock=FakeClock(times, live=live), tracer=tracer, events=events, **options
     )
     machine.begin()
     while not machine.finished:
-        machine.end_step()
+        machine.end_step(next(losses) if losses else None)
     return machine, events, tracer
 
 
@@ -84,6 +87,40 @@ def test_every_step_is_stored_with_its_phase_and_time(live):
         "spread": pytest.approx(0.05),
         "tolerance": 0.1,
     }
+
+
+class Loss:
+    """A tensor that counts how often it is read."""
+
+    read = 0
+
+    def __init__(self, value):
+        self.value = value
+
+    def __float__(self):
+        Loss.read += 1
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("live", "untraced"), [(True, [3.0, 4.0, 4.0]), (False, [None, None, 4.0])]
+)
+def test_the_loss_is_told_where_reading_it_stops_nothing(live, untraced):
+    # Two steps of warm-up, two untraced and what ends them, then the profiler's own and two traced.
+    Loss.read = 0
+    losses = (Loss(float(k)) for k in range(1, 9))
+    _, events, _ = run(Lengths(2, 2, 2), [9] * 7, live=live, losses=losses)
+    told = {phase: [] for phase in ("warmup", "untraced", "traced")}
+    for phase, values in events:
+        if "loss" in values:
+            told[phase].append(values["loss"])
+    assert told == {"warmup": [1.0, 2.0], "untraced": untraced, "traced": [None] * 3}
+    assert Loss.read == 2 + sum(value is not None for value in untraced)
+
+
+def test_a_loss_that_is_no_number_is_left_out():
+    _, events, _ = run(Lengths(1, 0, 1), [9] * 3, losses=itertools.repeat({"a": 1}))
+    assert [v["loss"] for phase, v in events if "step" in v] == [None, None]
 
 
 def test_warm_up_ends_at_its_limit_when_times_stay_apart():

@@ -91,6 +91,10 @@ def test_progress_runs_through_the_phases_and_ends_with_the_status(real_run):
     traced = [e for e in real_run.events if e.phase == "traced" and e.step]
     assert [(e.step, e.of) for e in traced] == [(1, 3), (2, 3), (3, 3)]
     assert all(e.seconds > 0 for e in traced)
+    told = [(e.phase, e.loss) for e in real_run.events if e.loss is not None]
+    assert {phase for phase, _ in told} == {"warmup", "untraced"}
+    # random tokens: the loss begins near ln of the vocabulary
+    assert all(0 < loss < 12 for _, loss in told)
 
 
 def test_overhead_can_be_told_from_the_manifest(real_run):
@@ -164,7 +168,7 @@ def watched(monkeypatch):
 
     recorder = SimpleNamespace(finished=False, began=0, ended=0)
     recorder.begin = lambda: setattr(recorder, "began", recorder.began + 1)
-    recorder.end_step = lambda: setattr(recorder, "ended", recorder.ended + 1)
+    recorder.end_step = lambda _loss: setattr(recorder, "ended", recorder.ended + 1)
     original = torch.optim.Optimizer.profile_hook_step
     monkeypatch.setattr(torch.optim.Optimizer, "profile_hook_step", staticmethod(original))
     StepWatch(recorder, Leaving(events=None)).install(torch.optim.Optimizer)

@@ -121,9 +121,10 @@ package.__path__ = [{str(CHILD)!r}]
 sys.modules[package.__name__] = package
 marked = import_module("_workbench_child.marked")
 said = []
-marked.listen(imported=lambda: said.append("imported"), ended=lambda: said.append("step"))
+marked.listen(imported=lambda: said.append("imported"), ended=said.append)
 from workbench.capture import step, workload
 step()
+step(0.5)
 workload(lambda: None)()
 print(*said, *sorted(marked.functions))
 """
@@ -134,4 +135,4 @@ def test_marks_are_found_where_workbench_is_not_installed():
     missing = subprocess.run([*command, "import workbench"], capture_output=True, check=False)
     assert b"No module named 'workbench'" in missing.stderr
     done = subprocess.run([*command, MARKED], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["imported", "step", "step", "<lambda>"]
+    assert done.stdout.split() == ["imported", "None", "0.5", "None", "<lambda>"]

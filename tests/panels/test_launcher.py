@@ -145,6 +145,8 @@ def test_stage_moves_forward_through_the_phases():
     shares = [stage(Progress(0, name, step=k, of=k and 10))[1] for name, k in order]
     assert shares == sorted(shares)
     assert stage(Progress(0, "traced", step=5, of=10))[1] == pytest.approx(0.825)  # 0.75..0.9
+    now = Progress(0, "warmup", step=5, of=10, seconds=0.05, loss=2.3456)
+    assert stage(now)[0] == "warm-up, step 5 of 10, 50 ms a step, loss 2.346"
 
 
 def test_the_text_form_says_nothing_that_changes(launcher):

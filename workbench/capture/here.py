@@ -41,11 +41,12 @@ class _Told(Events):
         step: int | None = None,
         of: int | None = None,
         seconds: float | None = None,
+        loss: float | None = None,
         message: str | None = None,
         facts: dict[str, Any] | None = None,
     ) -> None:
         manifest.merge(self._content, facts or {}, 0)
-        self._on_event(Progress(0, phase, step, of, seconds, message))
+        self._on_event(Progress(0, phase, step, of, seconds, message, loss))
 
 
 def record_here(

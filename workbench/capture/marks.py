@@ -18,10 +18,13 @@ if _listening is not None:
     _listening.imported()
 
 
-def step() -> None:
-    """End the training step that runs; the next one begins behind it."""
+def step(loss: Any = None) -> None:
+    """End the training step that runs; the next one begins behind it.
+
+    `loss`, a number or a tensor of one, is shown while the recording goes on.
+    """
     if _listening is not None:
-        _listening.step()
+        _listening.step(loss)
 
 
 def workload(function: _F) -> _F:

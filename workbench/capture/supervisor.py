@@ -53,6 +53,8 @@ class Progress:
     seconds: float | None = None
     """Time of the step that has just ended; None where asking for it would stop the device."""
     message: str | None = None
+    loss: float | None = None
+    """The training's loss after that step, where it is told and reading it stops nothing."""
 
 
 class Supervisor(threading.Thread):
@@ -204,6 +206,7 @@ class Supervisor(threading.Thread):
                 of=event.get("of"),
                 seconds=event.get("seconds"),
                 message=event.get("message"),
+                loss=event.get("loss"),
             )
             if progress.phase != self.progress.phase and process.rank == self._first:
                 self._telemetry.pace(progress.phase)

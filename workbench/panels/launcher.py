@@ -286,6 +286,8 @@ def stage(now: Progress) -> tuple[str, float]:
         name += f", step {now.step}" + (f" of {now.of}" if now.of else "")
     if now.seconds is not None:
         name += f", {units.duration(now.seconds * units.NS_PER_S)} a step"
+    if now.loss is not None:
+        name += f", loss {now.loss:.4g}"
     return name, begin + min(done, 1.0) * (end - begin)
 
 

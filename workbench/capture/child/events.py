@@ -23,6 +23,7 @@ class Events:
         step: int | None = None,
         of: int | None = None,
         seconds: float | None = None,
+        loss: float | None = None,
         message: str | None = None,
         facts: dict[str, Any] | None = None,
     ) -> None:
@@ -34,6 +35,7 @@ class Events:
             "step": step,
             "of": of,
             "seconds": seconds,
+            "loss": loss,
             "message": message,
             "facts": facts or {},
         }

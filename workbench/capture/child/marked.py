@@ -18,10 +18,10 @@ _PACKAGE = "workbench"
 
 functions: dict[str, Callable[..., Any]] = {}
 """The marked functions by name."""
-_heard: dict[str, Callable[[], None]] = {}
+_heard: dict[str, Callable[..., None]] = {}
 
 
-def listen(*, imported: Callable[[], None], ended: Callable[[], None]) -> None:
+def listen(*, imported: Callable[[], None], ended: Callable[[Any], None]) -> None:
     """Call `imported` when the script imports the marks, and `ended` at each of them.
 
     Where nothing is installed to import them from, they are found here.
@@ -35,9 +35,9 @@ def imported() -> None:
     _heard["imported"]()
 
 
-def step() -> None:
-    """End a step."""
-    _heard["ended"]()
+def step(loss: Any = None) -> None:
+    """End a step; `loss` is for those who watch."""
+    _heard["ended"](loss)
 
 
 def workload(function: Callable[..., Any]) -> Callable[..., Any]:

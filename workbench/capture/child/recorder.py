@@ -92,15 +92,20 @@ class Recorder:
         self.steps = 0
         self._course = self._phases()
         self._pending: list[tuple[Step, Any, Any]] = []
+        self._loss: Any = None
 
     def begin(self) -> None:
         """Start the first step."""
         self._next()
 
-    def end_step(self) -> None:
-        """End the running step and start the next one, or finish after the last."""
+    def end_step(self, loss: Any = None) -> None:
+        """End the running step and start the next one, or finish after the last.
+
+        `loss` is what the step ended with, a number or a tensor of one, for those who watch.
+        """
         step, start = self._current
         self._pending.append((step, start, self.clock.mark()))
+        self._loss = loss
         self.steps += 1
         self._next()
 
@@ -137,7 +142,8 @@ class Recorder:
         while len(times) < limit and not stable:
             yield "warmup", None
             times += self._settle()
-            self.events.send("warmup", step=len(times), of=limit, seconds=times[-1] / NS_PER_S)
+            seconds, loss = times[-1] / NS_PER_S, self._read_loss()
+            self.events.send("warmup", step=len(times), of=limit, seconds=seconds, loss=loss)
             width = spread(times)
             settled = self.lengths.detect and width is not None and width <= TOLERANCE
             stable = self.agree(settled)
@@ -163,10 +169,21 @@ class Recorder:
             # Facts wait for the end of the phase: writing them would show up in the trace.
             _, start, end = self._pending[-1]
             seconds = self.clock.dur_ns(start, end) / NS_PER_S if self.clock.live else None
-            self.events.send(phase, step=number, of=count, seconds=seconds)
+            loss = self._read_loss() if self.clock.live else None
+            self.events.send(phase, step=number, of=count, seconds=seconds, loss=loss)
         if times := self._settle():
             median = statistics.median(times) / NS_PER_S
-            self.events.send(phase, message=f"median step {1e3 * median:.4g} ms")
+            said = f"median step {1e3 * median:.4g} ms"
+            self.events.send(phase, message=said, loss=self._read_loss())
+
+    def _read_loss(self) -> float | None:
+        """Return the loss as a number; None in a trace, where reading it would stand as work."""
+        if self._loss is None or self.tracer.running:
+            return None
+        try:
+            return float(self._loss)
+        except (TypeError, ValueError, RuntimeError):
+            return None
 
     def _settle(self) -> list[int]:
         """Turn the marks so far into times, send them, and return them."""

@@ -99,9 +99,9 @@ class StepWatch:
         """Take the steps from marks alone."""
         self.has_marks = True
 
-    def marked(self) -> None:
-        """End a step that the script marks."""
-        self._stepped()
+    def marked(self, loss: Any = None) -> None:
+        """End a step that the script marks, and that ended with this loss."""
+        self._stepped(loss)
 
     def _optimised(self, optimizer: Any) -> None:
         if self.optimizer is None:
@@ -109,7 +109,7 @@ class StepWatch:
         if optimizer is self.optimizer and not self.has_marks:
             self._stepped()
 
-    def _stepped(self) -> None:
+    def _stepped(self, loss: Any = None) -> None:
         if self.is_off:
             return
         self.seen += 1
@@ -120,6 +120,6 @@ class StepWatch:
         if self.seen == 1:
             self.recorder.begin()
         elif not self.recorder.finished:
-            self.recorder.end_step()
+            self.recorder.end_step(loss)
         if self.recorder.finished:
             self._leaving.leave()

@@ -33,8 +33,7 @@ def run_workload(job: dict[str, Any], *, torch: Any, device: Any, events: Events
     recorder = make_recorder(job, torch=torch, device=device, events=events, agree=ranks.agree)
     recorder.begin()
     while not recorder.finished:
-        training.step()
-        recorder.end_step()
+        recorder.end_step(training.step())
     ranks.close()
 
 
