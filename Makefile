@@ -29,9 +29,13 @@ lab: setup
 demo:
 	sh scripts/demo.sh
 
-# One process: two workers were measured slower on two cores, since torch uses both by itself.
+# Two processes of one thread each: with more threads they would take the processors from one
+# another. A file's tests stay together, since they share servers, recordings and kernels.
+WORKERS ?= 2
+
 test: setup
-	$(BIN)/python -m pytest $(PYTEST_ARGS) tests \
+	OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) \
+	    --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests \
 	    $(if $(NOTEBOOKS),--nbval --nbval-current-env --nbval-cell-timeout=120 \
 	    --nbval-sanitize-with tests/nbval_sanitize.cfg $(NOTEBOOKS))
 

@@ -51,6 +51,7 @@ def test_paths_are_completed(tmp_path, monkeypatch):
 
 
 def test_a_path_that_is_entered_opens_and_is_offered(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # without the runs of whoever tests
     explorer = wb.Explorer(RANKS)
     page = Sent(explorer.opener, monkeypatch)
     page.take({"type": "open", "path": str(CPU)})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,9 @@ from workbench.panels.parts import Boxes, Dials, Picture, Rows, Words
 from workbench.panels.static_links import Links
 from workbench.panels.tabs import TABS, titles
 from workbench.version import __version__
-from workbench.views import figure, html, packed
+from workbench.views import figure, html, packed, recolour
 from workbench.views.tables import html_table
-from workbench.views.theme import THEMES
+from workbench.views.theme import DARK, THEMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -96,7 +97,7 @@ def around(title: str, content: str, *, style: str = "", heading: bool = True) -
 
 def picture(plot: Callable[[str, int], Any], height: int) -> str:
     """Return the HTML of a picture for the content of `around`: `plot(theme, width)`."""
-    looks = {look: packed.text(json.dumps(figure.item(plot(look, WIDTH)))) for look in THEMES}
+    looks = _looks(plot)
     carried = html.data_element("picture", {"looks": looks, "height": height})
     return f'<div class="wb-page-picture">{carried}</div>'
 
@@ -150,15 +151,26 @@ def data(answers: Answers) -> dict[str, Any]:
         if isinstance(p, Rows)
     }
     pictures = {
-        p.name: {look: _item(p, answers[p.frame], look) for look in THEMES}
+        p.name: _looks(partial(_draw, p, answers[p.frame]))
         for p in parts
         if isinstance(p, Picture) and answers[p.frame].height
     }
     return {"tables": tables, "pictures": pictures}
 
 
-def _item(part: Picture, frame: pl.DataFrame, look: str) -> str:
-    return packed.text(json.dumps(figure.item(part.draw(frame, theme=look, width=WIDTH))))
+def _draw(part: Picture, frame: pl.DataFrame, theme: str, width: int) -> Any:
+    return part.draw(frame, theme=theme, width=width)
+
+
+def _looks(plot: Callable[[str, int], Any]) -> dict[str, str]:
+    """Return a picture in each theme, drawn once.
+
+    It is drawn dark: of light colours some are Bokeh's own, which its JSON leaves out.
+    """
+    drawn = json.dumps(figure.item(plot(DARK.name, WIDTH)))
+    return {
+        name: packed.text(recolour.recoloured(drawn, DARK, look)) for name, look in THEMES.items()
+    }
 
 
 def _told(answers: Answers, title: str) -> Iterator[Part]:

@@ -42,8 +42,10 @@ def parts(frame: pl.DataFrame) -> pl.DataFrame:
     places = frame.select("rank", "device").n_unique()
     each = frame.group_by("name").agg(pl.col("a_ns", "b_ns").sum() / places)
     order = list(causes.EVERY)
-    rows = sorted(each.rows(named=True), key=lambda r: order.index(r["name"])
-                  if r["name"] in order else len(order))  # fmt: skip
+    place = {name: k for k, name in enumerate(order)}
+    rows = sorted(
+        each.rows(named=True), key=lambda r: (place.get(r["name"], len(order)), r["name"])
+    )
     a, b = float(each["a_ns"].sum()), float(each["b_ns"].sum())
     drawn, at = [_row(BEFORE, 0.0, a, a, a)], a
     for row in rows:

@@ -87,7 +87,7 @@ def roofs(frame: pl.DataFrame) -> pl.DataFrame:
              for n, v in slopes.iter_rows()]  # fmt: skip
     schema = {"kind": pl.String(), "level": pl.String(), "label": pl.String(),
               "value": pl.Float64()}  # fmt: skip
-    return pl.DataFrame(rows, schema=schema, orient="row").sort("kind", "value")
+    return pl.DataFrame(rows, schema=schema, orient="row").sort("kind", "value", "label")
 
 
 def plot(

@@ -246,4 +246,7 @@ def _points(moments: pl.DataFrame, scale: int, look: Theme) -> list[hv.Points]:
         )
 
     mark = {"size": 9, "color": look.background, "line_color": look.text, "line_width": 2}
-    return [points(every.unique("ms", keep="last"), size=5, alpha=0), points(every[[peak]], **mark)]
+    return [
+        points(every.unique("ms", keep="last", maintain_order=True), size=5, alpha=0),
+        points(every[[peak]], **mark),
+    ]

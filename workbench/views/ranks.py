@@ -73,7 +73,7 @@ def heat(
         width=width,
         height=FRAME_HEIGHT + ROW_HEIGHT * drawn["place"].n_unique(),
         title=f"{COLUMNS[column]}: difference from the median of the ranks (ms)",
-        cmap=_colours(look),
+        cmap=colours(look),
         clim=(-reach, reach),
         colorbar=True,
         clabel="",
@@ -96,7 +96,7 @@ def _usual_ms(frame: pl.DataFrame) -> float:
     return float(usual or 1) / units.NS_PER_MS  # type: ignore[arg-type]
 
 
-def _colours(look: Theme, levels: int = 32) -> list[str]:
+def colours(look: Theme, levels: int = 32) -> list[str]:
     """Return shades from less (compute's colour) over the lane's to more (communication's)."""
     less, none, more = look.of("compute"), look.lane, look.of("communication")
     down = [blend(none, less, i / levels) for i in range(levels)]
