@@ -276,14 +276,14 @@ def columns_of(path):
         return {t: [r[1::4] for r in db.execute(f'PRAGMA table_info("{t}")')] for t in tables}
 
 
-def test_any_value_in_any_column(tmp_path):
+def test_any_value_in_any_column(tmp_path, thorough):
     """In each file six columns hold a wrong value in every other row; each has its turns."""
     path = full_export(tmp_path)
     assert survives(path)
     columns = [(t, *c) for t, found in columns_of(path).items() for c in found]
     original = path.read_bytes()
     seed = random.Random(3)
-    for _ in range(3):
+    for _ in range(9 if thorough else 1):
         seed.shuffle(columns)
         for i in range(0, len(columns), 6):
             path.write_bytes(original)
@@ -317,11 +317,11 @@ def test_any_column_or_table_may_be_absent(tmp_path):
         assert survives(path)
 
 
-def test_damaged_exports_open_or_are_refused(tmp_path):
+def test_damaged_exports_open_or_are_refused(tmp_path, thorough):
     original = full_export(tmp_path).read_bytes()
     seed = random.Random(20)
-    opened = 0
-    for i in range(60):
+    opened, count = 0, 200 if thorough else 20
+    for i in range(count):
         path = tmp_path / f"{i}.sqlite"
         path.write_bytes(damage.pages(original, seed))
         trace = survives(path)
@@ -330,23 +330,23 @@ def test_damaged_exports_open_or_are_refused(tmp_path):
             rows = wb.summary(trace, window="all").iter_rows(named=True)
             assert {r["device"]: r["busy_ns"] for r in rows} == busy_ns(path)
         path.unlink()
-    assert 5 < opened < 60
+    assert 1 < opened < count
 
 
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     "name", ["nsys/odd_no_kernels_rtx5060ti_schema3.17.2.sqlite", "rocm/rpd_matmul_result.rpd"]
 )
-def test_damaged_recorded_files_open_or_are_refused(corpus, tmp_path, name):
+def test_damaged_recorded_files_open_or_are_refused(corpus, tmp_path, name, thorough):
     original = (corpus / "traces" / name).read_bytes()
     seed = random.Random(30)
-    opened = 0
-    for i in range(30):
+    opened, count = 0, 100 if thorough else 12
+    for i in range(count):
         path = tmp_path / f"{i}.sqlite"
         path.write_bytes(damage.pages(original, seed))
         opened += survives(path) is not None
         path.unlink()
-    assert 3 < opened < 30
+    assert 0 < opened < count
 
 
 @pytest.mark.parametrize("name", [b"k\xccx y", b"bad\n   token `"])

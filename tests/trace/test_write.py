@@ -396,7 +396,7 @@ OTHER_FORMATS_LOSE = {"launches.correlation", "memory.category", "memory.site", 
 """Ids of several processes, and what the profiler's dialect has no word for."""
 SHIFTED = {"rpd_matmul_result.rpd"}
 """Its counters begin before its zero, which a reader of events takes as the zero."""
-MANY = 100_000
+MANY = 20_000
 """Recordings of more events are written again only with WORKBENCH_THOROUGH."""
 
 

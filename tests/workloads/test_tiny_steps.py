@@ -111,7 +111,9 @@ def test_channels_innermost_change_no_number(name):
 
 @pytest.mark.parametrize("precision", ["bf16", "bf16-true"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_short_types_stay_close(name, precision):
+def test_short_types_stay_close(name, precision, thorough):
+    if precision == "bf16-true" and name in IMAGES[1:] and not thorough:
+        pytest.skip("one convolution does, unless WORKBENCH_THOROUGH is set")
     assert losses(name, 2, precision=precision) == pytest.approx(plain(name), rel=0.02)
 
 
@@ -132,7 +134,9 @@ def test_sparse_gradients_are_averaged_as_dense_ones_are(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["flux1", *IMAGES])
-def test_sharded_replicas_learn_what_replicas_learn(name, tmp_path):
+def test_sharded_replicas_learn_what_replicas_learn(name, tmp_path, thorough):
+    if name not in ("flux1", "resnet50") and not thorough:
+        pytest.skip("a transformer and a convolution do, unless WORKBENCH_THOROUGH is set")
     replicas = losses_of_ranks(name, tmp_path / "ddp", parallel="ddp")
     sharded = losses_of_ranks(name, tmp_path / "fsdp", parallel="fsdp")
     assert replicas[0] != replicas[1]
