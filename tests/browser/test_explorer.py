@@ -19,11 +19,17 @@ explorer
 """
 
 
-@pytest.fixture
-def lab(tmp_path, chromium):
-    write_notebook(tmp_path / "explorer.ipynb", CELL)
-    with Lab(tmp_path, chromium) as running:
-        yield running
+@pytest.fixture(scope="module")
+def page(tmp_path_factory, chromium):
+    """One explorer for all tests, which go on from whatever the one before left in it."""
+    folder = tmp_path_factory.mktemp("explorer")
+    write_notebook(folder / "explorer.ipynb", CELL)
+    with Lab(folder, chromium) as lab, lab.page(width=1280, height=1800) as tab:
+        book = tab.open("explorer.ipynb")
+        book.run_all()
+        panel = Panel(tab.page, 0)
+        panel.ready()
+        yield tab, book, panel
 
 
 def open_tab(panel, title):
@@ -43,38 +49,34 @@ def column(panel, name):
     return [float(v) for v in cells.evaluate_all("(all) => all.map((c) => c.dataset.v)")]
 
 
-def test_every_tab_is_drawn_and_tied_to_the_timeline(lab):
-    with lab.page(width=1280, height=1600) as tab:
-        book = tab.open("explorer.ipynb")
-        book.run_all()
-        panel = Panel(tab.page, 0)
-        panel.ready()
-        titles = json.loads(book.run_code("import json; print(json.dumps(explorer.panes.titles))"))
-        assert len(titles) >= 13
-        for dark in (False, True):
-            tab.set_dark(dark=dark)
-            for title in titles:
-                open_tab(panel, title)
-                assert panel.box.evaluate(CLIPPED) == [], title
-                assert panel.box.locator(".wb-caption:visible, .wb-notes:visible").count() >= 2
+def test_every_tab_is_drawn_and_tied_to_the_timeline(page):
+    tab, book, panel = page
+    titles = json.loads(book.run_code("import json; print(json.dumps(explorer.panes.titles))"))
+    assert len(titles) >= 13
+    for dark, shown in ((False, titles), (True, ("Steps", "Roofline"))):
+        tab.set_dark(dark=dark)
+        for title in shown:
+            open_tab(panel, title)
+            assert panel.box.evaluate(CLIPPED) == [], title
+            assert panel.box.locator(".wb-caption:visible, .wb-notes:visible").count() >= 2
 
-        open_tab(panel, "Operators")
-        tab.page.locator("th[data-name='self_host_ns']:visible").click()
-        values = column(panel, "self_host_ns")
-        assert values == sorted(values, reverse=True)
-        assert values != sorted(column(panel, "self_device_ns"), reverse=True)
+    open_tab(panel, "Operators")
+    tab.page.locator("th[data-name='self_host_ns']:visible").click()
+    values = column(panel, "self_host_ns")
+    assert values == sorted(values, reverse=True)
+    assert values != sorted(column(panel, "self_device_ns"), reverse=True)
 
-        open_tab(panel, "Idle")
-        gaps = panel.box.locator(".wb-table:visible").nth(1)
-        gaps.locator("tbody tr").nth(2).click()
-        wanted = book.run_code("print(explorer.frames['idle']['ended_by'][2])").strip()
-        panel.box.locator(".wb-details", has_text=wanted).wait_for(timeout=10_000)
-        panel.settle()
-        start, length = book.run_code(
-            "print(*explorer.frames['idle'].select('start_ns', 'dur_ns').row(2))"
-        ).split()
-        assert panel.timeline("t.span") == pytest.approx(2 * int(length), rel=0.01)
-        assert panel.timeline("Number(t.base) + t.a") < int(start)
+    open_tab(panel, "Idle")
+    gaps = panel.box.locator(".wb-table:visible").nth(1)
+    gaps.locator("tbody tr").nth(2).click()
+    wanted = book.run_code("print(explorer.frames['idle']['ended_by'][2])").strip()
+    panel.box.locator(".wb-details", has_text=wanted).wait_for(timeout=10_000)
+    panel.settle()
+    start, length = book.run_code(
+        "print(*explorer.frames['idle'].select('start_ns', 'dur_ns').row(2))"
+    ).split()
+    assert panel.timeline("t.span") == pytest.approx(2 * int(length), rel=0.01)
+    assert panel.timeline("Number(t.base) + t.a") < int(start)
 
 
 POINT = """() => {
@@ -91,22 +93,18 @@ POINT = """() => {
 }"""
 
 
-def test_a_click_on_a_point_of_the_roofline_shows_it_on_the_timeline(lab):
-    with lab.page(width=1280, height=1800) as tab:
-        book = tab.open("explorer.ipynb")
-        book.run_all()
-        panel = Panel(tab.page, 0)
-        panel.ready()
-        open_tab(panel, "Roofline")
-        panel.box.locator(".wb-figure:visible").last.scroll_into_view_if_needed()
-        tab.page.wait_for_timeout(300)
-        point = tab.page.evaluate(POINT)
-        tab.page.mouse.click(point["x"], point["y"])
-        panel.box.locator(".wb-details", has_text=point["what"]).wait_for(timeout=10_000)
-        selected = book.run_code("print(explorer.timeline.selected['table'])")
-        assert selected.strip() == "activities"
-        picked = book.run_code("print(explorer.panes.tables['roofline'].selected)")
-        assert int(picked) == point["row"]
+def test_a_click_on_a_point_of_the_roofline_shows_it_on_the_timeline(page):
+    tab, book, panel = page
+    open_tab(panel, "Roofline")
+    panel.box.locator(".wb-figure:visible").last.scroll_into_view_if_needed()
+    tab.page.wait_for_timeout(300)
+    point = tab.page.evaluate(POINT)
+    tab.page.mouse.click(point["x"], point["y"])
+    panel.box.locator(".wb-details", has_text=point["what"]).wait_for(timeout=10_000)
+    selected = book.run_code("print(explorer.timeline.selected['table'])")
+    assert selected.strip() == "activities"
+    picked = book.run_code("print(explorer.panes.tables['roofline'].selected)")
+    assert int(picked) == point["row"]
 
 
 STATE = """
@@ -115,58 +113,50 @@ explorer.state = json.loads({!r})
 """
 
 
-def test_what_is_set_in_the_page_is_state_and_code(lab):
-    with lab.page(width=1280, height=1800) as tab:
-        tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        book = tab.open("explorer.ipynb")
-        book.run_all()
-        panel = Panel(tab.page, 0)
-        panel.ready()
-        open_tab(panel, "Operators")
-        panel.box.locator("th[data-name='calls']:visible").click()
-        open_tab(panel, "Roofline")
-        choices = panel.box.locator(".widget-dropdown select:visible")
-        choices.nth(5).select_option("kind of work")
-        choices.nth(6).select_option("epilogues")
-        panel.box.locator("th[data-name='group']:visible").first.wait_for(timeout=10_000)
-        book.wait_idle()
-        state = json.loads(book.run_code("import json; print(json.dumps(explorer.state))"))
-        assert state["sort"] == {"ops": {"column": "calls", "down": True}}
-        assert (state["tab"], state["roofline_by"]) == ("Roofline", "kind")
-        assert state["convention"] == "epilogues"
+def test_what_is_set_in_the_page_is_state_and_code(page):
+    tab, book, panel = page
+    tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_tab(panel, "Operators")
+    panel.box.locator("th[data-name='calls']:visible").click()
+    open_tab(panel, "Roofline")
+    choices = panel.box.locator(".widget-dropdown select:visible")
+    choices.nth(5).select_option("kind of work")
+    choices.nth(6).select_option("epilogues")
+    panel.box.locator("th[data-name='group']:visible").first.wait_for(timeout=10_000)
+    book.wait_idle()
+    state = json.loads(book.run_code("import json; print(json.dumps(explorer.state))"))
+    assert state["sort"] == {"ops": {"column": "calls", "down": True}}
+    assert (state["tab"], state["roofline_by"]) == ("Roofline", "kind")
+    assert state["convention"] == "epilogues"
 
-        panel.box.get_by_role("button", name="copy as code").click()
-        panel.box.get_by_role("status").filter(has_text="copied").wait_for(timeout=10_000)
-        copied = tab.page.evaluate("() => navigator.clipboard.readText()")
-        assert copied.splitlines() == book.run_code("print(explorer.code())").strip().splitlines()
-        book.run_code(copied.replace("wb.Explorer(", "again = wb.Explorer("))
-        assert book.run_code("print(again.state == explorer.state)").strip() == "True"
-        assert panel.box.evaluate(CLIPPED) == []
+    panel.box.get_by_role("button", name="copy as code").click()
+    panel.box.get_by_role("status").filter(has_text="copied").wait_for(timeout=10_000)
+    copied = tab.page.evaluate("() => navigator.clipboard.readText()")
+    assert copied.splitlines() == book.run_code("print(explorer.code())").strip().splitlines()
+    book.run_code(copied.replace("wb.Explorer(", "again = wb.Explorer("))
+    assert book.run_code("print(again.state == explorer.state)").strip() == "True"
+    assert panel.box.evaluate(CLIPPED) == []
 
-        book.run_code(STATE.format(json.dumps(state | {"tab": "Operators", "sort": {}})))
-        panel.box.locator("th[data-name='calls'][aria-sort='none']:visible").wait_for()
-        rows = book.run_code("print(json.dumps(explorer.frames['ops']['calls'].to_list()))")
-        assert column(panel, "calls") == json.loads(rows)
-        wanted = state | {"tab": "Operators", "sort": {"ops": {"column": "calls", "down": False}}}
-        book.run_code(STATE.format(json.dumps(wanted)))
-        panel.box.locator("th[data-name='calls'][aria-sort='ascending']:visible").wait_for()
-        assert column(panel, "calls") == sorted(column(panel, "calls"))
+    book.run_code(STATE.format(json.dumps(state | {"tab": "Operators", "sort": {}})))
+    panel.box.locator("th[data-name='calls'][aria-sort='none']:visible").wait_for()
+    rows = book.run_code("print(json.dumps(explorer.frames['ops']['calls'].to_list()))")
+    assert column(panel, "calls") == json.loads(rows)
+    wanted = state | {"tab": "Operators", "sort": {"ops": {"column": "calls", "down": False}}}
+    book.run_code(STATE.format(json.dumps(wanted)))
+    panel.box.locator("th[data-name='calls'][aria-sort='ascending']:visible").wait_for()
+    assert column(panel, "calls") == sorted(column(panel, "calls"))
 
 
 REFUSE = "() => { Object.defineProperty(navigator, 'clipboard', { value: undefined }); }"
 
 
-def test_code_can_be_copied_by_hand_where_the_page_may_not_write(lab):
-    with lab.page(width=1280, height=1200) as tab:
-        book = tab.open("explorer.ipynb")
-        book.run_all()
-        panel = Panel(tab.page, 0)
-        panel.ready()
-        tab.page.evaluate(REFUSE)
-        panel.box.get_by_role("button", name="copy as code").click()
-        code = panel.box.get_by_role("textbox")
-        code.wait_for(timeout=10_000)
-        assert code.input_value().startswith("import workbench as wb\n")
-        assert code.evaluate("(e) => e.selectionEnd - e.selectionStart") == len(code.input_value())
-        code.press("Escape")
-        assert code.count() == 0 or not code.is_visible()
+def test_code_can_be_copied_by_hand_where_the_page_may_not_write(page):
+    tab, _, panel = page
+    tab.page.evaluate(REFUSE)
+    panel.box.get_by_role("button", name="copy as code").click()
+    code = panel.box.get_by_role("textbox")
+    code.wait_for(timeout=10_000)
+    assert code.input_value().startswith("import workbench as wb\n")
+    assert code.evaluate("(e) => e.selectionEnd - e.selectionStart") == len(code.input_value())
+    code.press("Escape")
+    assert code.count() == 0 or not code.is_visible()

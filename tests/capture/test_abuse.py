@@ -17,6 +17,8 @@ import psutil
 import pytest
 
 from workbench.capture import CapturePlan, folder, record
+from workbench.capture.child.tracing import TorchTracer
+from workbench.capture.here import record_here
 from workbench.capture.log import HEAD_BYTES, TAIL_BYTES, RunLog
 from workbench.errors import CaptureError, UsageError
 
@@ -248,3 +250,52 @@ def test_a_log_that_fits_is_as_it_was_printed(tmp_path):
     with RunLog(tmp_path / "log.txt", head=5, tail=4) as log:
         log.write(["a", "b", "\udce9", "d"])
     assert (tmp_path / "log.txt").read_text() == "a\nb\n?\nd\n"
+
+
+# ---- in the process of a notebook ----------------------------------------------------------
+
+
+def full(*_args, **_options):
+    raise OSError(28, "No space left on device")
+
+
+def here(out):
+    return record_here(CapturePlan(code="x", steps=1, out=out), lambda: None, lambda _: None)
+
+
+def test_a_cell_without_room_for_the_first_file_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "write_manifest", full)
+    with pytest.raises(CaptureError, match="No space left on device; free some space"):
+        here(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cell_whose_trace_has_no_room_leaves_a_failed_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(TorchTracer, "advance", full)
+    with pytest.raises(CaptureError, match="No space left on device; free some space") as error:
+        here(tmp_path / "run")
+    found = folder.read(tmp_path / "run")
+    assert (found.status, found.manifest["error"]) == ("failed", str(error.value))
+
+
+def test_a_cell_whose_folder_can_not_be_closed_is_told(tmp_path, monkeypatch):
+    kept, writes = folder.write_manifest, []
+
+    def once(*args):
+        writes.append(args)
+        return kept(*args) if len(writes) == 1 else full()
+
+    monkeypatch.setattr(folder, "write_manifest", once)
+    with pytest.raises(CaptureError, match="No space left on device; free some space"):
+        here(tmp_path / "run")
+    assert [p.name for p in tmp_path.iterdir()] == [".run.partial"]
+
+
+def test_an_error_of_the_cell_itself_is_the_cells(tmp_path):
+    def body():
+        raise FileNotFoundError(2, "No such file or directory", "data.csv")
+
+    plan = CapturePlan(code="x", steps=1, out=tmp_path / "run")
+    with pytest.raises(FileNotFoundError, match=r"data\.csv"):
+        record_here(plan, body, lambda _: None)
+    assert "FileNotFoundError" in folder.read(tmp_path / "run").manifest["error"]

@@ -156,3 +156,16 @@ def test_what_several_nodes_need_is_named(options, words):
     with pytest.raises(UsageError) as caught:
         record(CapturePlan(workload="gpt", **options))
     assert words in str(caught.value)
+
+
+def test_a_node_that_cannot_start_leaves_the_folder_to_the_others(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    partial = tmp_path / ".run.partial"
+    partial.mkdir()
+    (partial / "run.json").write_text("{}")
+    monkeypatch.setattr("workbench.capture.run.start_ranks", full)
+    with pytest.raises(CaptureError, match="No space left on device"):
+        record("gpt", nnodes=2, node_rank=1, rdzv_endpoint="h:29511", out=tmp_path / "run")
+    assert (partial / "run.json").exists()

@@ -110,7 +110,10 @@ def test_a_wrong_line_is_a_sentence_and_no_run(shell, capsys, cell, sentence):
 
 def test_a_cell_that_is_no_python_leaves_no_run(shell, capsys):
     assert not shell.run_cell("%%record\nx = = 1").success
-    assert "SyntaxError" in "".join(capsys.readouterr())
+    said = "".join(capsys.readouterr())
+    assert re.search(r"line .*2\S*\n +\S*x = = .*\n.*SyntaxError: invalid syntax", said, re.DOTALL)
+    assert said.splitlines()[-1].endswith("The cell is not Python, so nothing was recorded.")
+    assert "magic.py" not in said
     assert not Path("runs").exists()
 
 

@@ -7,6 +7,7 @@ runs here, and nothing samples power and clocks beside it.
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,30 +57,63 @@ def record_here(
 
     It runs once before anything is timed, then warm-up, untraced and traced steps, one call each.
     What it raises is raised, and leaves a folder that says so: failed, or cancelled when it was
-    interrupted. CaptureError where torch cannot record.
+    interrupted. CaptureError where torch cannot record, or the folder can't be written.
     """
     partial, final = folder.create(plan)
     content = manifest.begin(plan)
-    folder.write_manifest(partial, content)
-    launch.write_code(plan, partial)
+    try:
+        folder.write_manifest(partial, content)
+        launch.write_code(plan, partial)
+    except OSError as caught:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise CaptureError(folder.unwritable(partial, caught)) from None
     content["processes"] = [{"rank": 0, "host": content["machine"]["host"], "pid": os.getpid()}]
     __tracebackhide__ = True  # a notebook then shows the traceback of its cell alone
     content["notes"] = [{"rank": 0, "message": NOTE}]
     status, error = "failed", None
+    own = _Own(body)
     try:
-        _record(launch.job(plan, partial, 0), body, _Told(content, on_event))
+        _record(launch.job(plan, partial, 0), own, _Told(content, on_event))
         status = "done"
     except RecordingError as caught:
         error = str(caught)
         raise CaptureError(error) from None
+    except OSError as caught:
+        if caught is own.raised:
+            error = _one_line(caught)
+            raise
+        error = folder.unwritable(partial, caught)
+        raise CaptureError(error) from None
     except BaseException as caught:
         status = "cancelled" if isinstance(caught, KeyboardInterrupt) else "failed"
-        error = " ".join(f"{type(caught).__name__}: {caught}".split())
+        error = _one_line(caught)
         raise
     finally:
         content |= {"status": status, "error": error, "ended": manifest.now()}
-        _close(partial, final, content)
+        lacking = _close(partial, final, content)
+    if lacking is not None:
+        raise CaptureError(folder.unwritable(partial, lacking))
     return final
+
+
+class _Own:
+    """The body, and what it raised: its own errors are not those of recording it."""
+
+    def __init__(self, body: Callable[[], None]) -> None:
+        self.body = body
+        self.raised: BaseException | None = None
+
+    def __call__(self) -> None:
+        __tracebackhide__ = True
+        try:
+            self.body()
+        except BaseException as error:
+            self.raised = error
+            raise
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _record(job: dict[str, Any], body: Callable[[], None], events: Events) -> None:
@@ -124,8 +158,13 @@ def _native_errors_in(log: Path) -> Iterator[None]:
     log.write_bytes(b"".join(x for x in log.read_bytes().splitlines(True) if not NOISE.match(x)))
 
 
-def _close(partial: Path, final: Path, content: dict[str, Any]) -> None:
-    for leftover in partial.glob(".*"):
-        leftover.unlink()
-    folder.write_manifest(partial, content)
-    partial.rename(final)
+def _close(partial: Path, final: Path, content: dict[str, Any]) -> OSError | None:
+    """Give the folder its name; return what was in the way, after which it reads as interrupted."""
+    try:
+        for leftover in partial.glob(".*"):
+            leftover.unlink()
+        folder.write_manifest(partial, content)
+        partial.rename(final)
+    except OSError as error:
+        return error
+    return None

@@ -47,12 +47,11 @@ def record(
         if plan.node_rank == 0:
             folder.write_manifest(partial, content)
         processes = start_ranks(plan, partial)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise CaptureError(folder.unwritable(partial, error)) from None
-    except BaseException:
-        if plan.node_rank == 0:
+    except BaseException as error:
+        if plan.node_rank == 0:  # to the other machines it is a folder that they share
             shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise CaptureError(folder.unwritable(partial, error)) from None
         raise
     supervisor = Supervisor(
         plan,

@@ -41,6 +41,7 @@ class RecordMagics(Magics):
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
+        self._shell = shell
         self.last: Path | Recording | None = None
         """The folder of the run that was recorded last, or the panel of the one in a child."""
 
@@ -86,7 +87,11 @@ class RecordMagics(Magics):
 
     def _record_here(self, plan: CapturePlan, cell: str) -> Path:
         __tracebackhide__ = True
-        body = Body(self.shell, cell)
+        try:
+            body = Body(self._shell, cell)
+        except SyntaxError:
+            self._shell.showsyntaxerror()
+            raise Usage("The cell is not Python, so nothing was recorded.") from None
         line = _Line()
         try:
             found = record_here(plan, body, line.tell)
