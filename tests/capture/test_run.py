@@ -23,3 +23,12 @@ def test_a_wrong_word_gets_a_sentence(arguments, fields, words, tmp_path, monkey
     with pytest.raises(UsageError, match=words):
         wb.record(*arguments, **fields)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_torchrun_is_told_that_a_recording_starts_its_own_ranks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "4", "RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="without torchrun, with --ranks 4"):
+        wb.record("gpt")
+    assert list(tmp_path.iterdir()) == []

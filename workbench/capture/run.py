@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
+import os
 import shutil
 import threading
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,7 @@ def record(
         plan = _plan(fields if plan is None else {"workload": plan} | fields)
     elif fields:
         raise UsageError(f"{', '.join(fields)} belong into the plan that is given.")
+    _refuse_torchrun()
     partial, final = nodes.enter(plan)
     try:
         content = manifest.begin(plan)
@@ -63,6 +65,17 @@ def record(
     )
     supervisor.start()
     return Run(supervisor)
+
+
+def _refuse_torchrun() -> None:
+    """Refuse to record once for each rank, into folders that know nothing of one another."""
+    world = os.environ.get("WORLD_SIZE", "1")
+    if "TORCHELASTIC_RUN_ID" in os.environ and world != "1":
+        raise UsageError(
+            f"torchrun has started this process as one of {world}, and a recording starts its own "
+            f"ranks: run it without torchrun, with --ranks {world} (of several machines, on each "
+            "of them, with --nnodes, --node-rank and --rdzv-endpoint)."
+        )
 
 
 def _plan(fields: dict[str, Any]) -> CapturePlan:
