@@ -17,11 +17,15 @@ from workbench.resources import data
 explorer = wb.Explorer(data() / "generated_gpu_2ranks")
 explorer
 """
+STATE = """
+import json
+explorer.state = json.loads({!r})
+"""
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory, chromium):
-    """One explorer for all tests, which go on from whatever the one before left in it."""
+def opened(tmp_path_factory, chromium):
+    """One explorer for all tests."""
     folder = tmp_path_factory.mktemp("explorer")
     write_notebook(folder / "explorer.ipynb", CELL)
     with Lab(folder, chromium) as lab, lab.page(width=1280, height=1800) as tab:
@@ -29,7 +33,18 @@ def page(tmp_path_factory, chromium):
         book.run_all()
         panel = Panel(tab.page, 0)
         panel.ready()
-        yield tab, book, panel
+        begin = json.loads(book.run_code("import json; print(json.dumps(explorer.state))"))
+        yield tab, book, panel, begin
+
+
+@pytest.fixture
+def page(opened):
+    """The explorer as it was when it was opened."""
+    tab, book, panel, begin = opened
+    book.run_code(STATE.format(json.dumps(begin)))
+    book.wait_idle()
+    panel.ready()
+    return tab, book, panel
 
 
 def open_tab(panel, title):
@@ -70,7 +85,7 @@ def test_every_tab_is_drawn_and_tied_to_the_timeline(page):
     gaps = panel.box.locator(".wb-table:visible").nth(1)
     gaps.locator("tbody tr").nth(2).click()
     wanted = book.run_code("print(explorer.frames['idle']['ended_by'][2])").strip()
-    panel.box.locator(".wb-details", has_text=wanted).wait_for(timeout=10_000)
+    panel.box.locator(".wb-details", has_text=wanted).wait_for(timeout=30_000)
     panel.settle()
     start, length = book.run_code(
         "print(*explorer.frames['idle'].select('start_ns', 'dur_ns').row(2))"
@@ -100,17 +115,11 @@ def test_a_click_on_a_point_of_the_roofline_shows_it_on_the_timeline(page):
     tab.page.wait_for_timeout(300)
     point = tab.page.evaluate(POINT)
     tab.page.mouse.click(point["x"], point["y"])
-    panel.box.locator(".wb-details", has_text=point["what"]).wait_for(timeout=10_000)
+    panel.box.locator(".wb-details", has_text=point["what"]).wait_for(timeout=30_000)
     selected = book.run_code("print(explorer.timeline.selected['table'])")
     assert selected.strip() == "activities"
     picked = book.run_code("print(explorer.panes.tables['roofline'].selected)")
     assert int(picked) == point["row"]
-
-
-STATE = """
-import json
-explorer.state = json.loads({!r})
-"""
 
 
 def test_what_is_set_in_the_page_is_state_and_code(page):
@@ -122,7 +131,7 @@ def test_what_is_set_in_the_page_is_state_and_code(page):
     choices = panel.box.locator(".widget-dropdown select:visible")
     choices.nth(5).select_option("kind of work")
     choices.nth(6).select_option("epilogues")
-    panel.box.locator("th[data-name='group']:visible").first.wait_for(timeout=10_000)
+    panel.box.locator("th[data-name='group']:visible").first.wait_for(timeout=30_000)
     book.wait_idle()
     state = json.loads(book.run_code("import json; print(json.dumps(explorer.state))"))
     assert state["sort"] == {"ops": {"column": "calls", "down": True}}
@@ -130,7 +139,7 @@ def test_what_is_set_in_the_page_is_state_and_code(page):
     assert state["convention"] == "epilogues"
 
     panel.box.get_by_role("button", name="copy as code").click()
-    panel.box.get_by_role("status").filter(has_text="copied").wait_for(timeout=10_000)
+    panel.box.get_by_role("status").filter(has_text="copied").wait_for(timeout=30_000)
     copied = tab.page.evaluate("() => navigator.clipboard.readText()")
     assert copied.splitlines() == book.run_code("print(explorer.code())").strip().splitlines()
     book.run_code(copied.replace("wb.Explorer(", "again = wb.Explorer("))
@@ -155,7 +164,7 @@ def test_code_can_be_copied_by_hand_where_the_page_may_not_write(page):
     tab.page.evaluate(REFUSE)
     panel.box.get_by_role("button", name="copy as code").click()
     code = panel.box.get_by_role("textbox")
-    code.wait_for(timeout=10_000)
+    code.wait_for(timeout=30_000)
     assert code.input_value().startswith("import workbench as wb\n")
     assert code.evaluate("(e) => e.selectionEnd - e.selectionStart") == len(code.input_value())
     code.press("Escape")

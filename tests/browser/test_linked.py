@@ -23,28 +23,36 @@ explorer = wb.Explorer(data() / "generated_gpu_2ranks")
 explorer
 """
 MOST_CLICKS = 3
+STATE = """
+import json
+explorer.state = json.loads({!r})
+"""
+CLICKS = """() => { window.clicks = 0;
+  document.addEventListener("click", (e) => { if (e.isTrusted) window.clicks += 1; }, true); }"""
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory, chromium):
+def opened(tmp_path_factory, chromium):
+    """One explorer for all tests."""
     folder = tmp_path_factory.mktemp("linked")
     write_notebook(folder / "explorer.ipynb", CELL)
-    with Lab(folder, chromium) as running:
-        yield running
-
-
-@pytest.fixture
-def page(lab):
-    with lab.page(width=1280, height=1700) as tab:
+    with Lab(folder, chromium) as lab, lab.page(width=1280, height=1700) as tab:
         book = tab.open("explorer.ipynb", timeout_s=120)
         book.run_all()
         panel = Panel(tab.page, 0)
         panel.ready()
-        yield tab, book, panel
+        begin = json.loads(book.run_code("import json; print(json.dumps(explorer.state))"))
+        yield tab, book, panel, begin
 
 
-CLICKS = """() => { window.clicks = 0;
-  document.addEventListener("click", (e) => { if (e.isTrusted) window.clicks += 1; }, true); }"""
+@pytest.fixture
+def page(opened):
+    """The explorer as it was when it was opened."""
+    tab, book, panel, begin = opened
+    book.run_code(STATE.format(json.dumps(begin)))
+    book.wait_idle()
+    panel.ready()
+    return tab, book, panel
 
 
 def test_the_longest_exposed_communication_is_at_most_three_clicks_away(page):

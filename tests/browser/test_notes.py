@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -73,16 +74,22 @@ class Hands:
         self.page.wait_for_timeout(150)
 
     def said(self, words):
-        self.page.locator(LIVE, has_text=words).first.wait_for(state="attached", timeout=10_000)
+        self.page.locator(LIVE, has_text=words).first.wait_for(state="attached", timeout=30_000)
 
     def write(self, name, text=""):
-        self.page.locator(CARD).wait_for(timeout=5_000)
+        self.page.locator(CARD).wait_for(timeout=20_000)
         self.page.keyboard.type(name)
         self.page.keyboard.press("Tab")
         self.page.keyboard.type(text)
         self.page.keyboard.press("Control+Enter")
         self.said(f"Note {name} saved")
-        self.page.locator(BAR, has_text=name).wait_for(timeout=5_000)
+        self.page.locator(BAR, has_text=name).wait_for(timeout=20_000)
+
+
+def until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def kept(run):
@@ -114,7 +121,7 @@ def test_a_note_is_written_changed_dragged_removed_and_found_after_a_restart(lab
 
         # an event, by the button
         book.run_code("w.selected = {'table': 'ops', 'rank': 0, 'id': 40}")
-        tab.page.wait_for_timeout(300)
+        until(lambda: me.get("!!t.mark"))
         tab.page.locator(".wb-timeline-addnote").click()
         me.write("this op")
         assert kept(run)["this op"]["target"]["id"] == 40
@@ -152,7 +159,7 @@ def test_a_note_is_written_changed_dragged_removed_and_found_after_a_restart(lab
         )
         bar.focus()
         tab.page.keyboard.press("Shift+ArrowRight")
-        tab.page.wait_for_timeout(1500)
+        until(lambda: kept(run)["wads slow"]["target"]["end_ns"] != moved["end_ns"])
         further = kept(run)["wads slow"]["target"]["end_ns"] - moved["end_ns"]
         assert further == pytest.approx(8 * pixel, rel=0.01)
 
@@ -214,7 +221,7 @@ def test_what_two_notebooks_write_at_once_is_kept_and_a_dead_kernel_is_told(lab,
         tab.page.locator(f"{CARD} textarea").fill("not lost")
         tab.page.keyboard.press("Control+Enter")
         said = tab.page.locator(f"{CARD} .wb-timeline-said", has_text="left as it is")
-        said.wait_for(timeout=10_000)
+        said.wait_for(timeout=30_000)
         assert tab.page.locator(f"{CARD} textarea").input_value() == "not lost"
         assert (run / "notes.json").read_text() == "{"
 
@@ -234,7 +241,7 @@ def test_the_explorers_tab_lists_notes_shows_and_changes_them(lab, run):
         table = panel.box.locator(".wb-table:visible").first
         table.locator("tbody tr").click()
         form = panel.box.locator(".widget-textarea textarea:visible")
-        expect(form).to_have_value("why?", timeout=10_000)
+        expect(form).to_have_value("why?", timeout=30_000)
         # the note and half its length on each side
         panel.settle()
         assert panel.timeline("(t.xOf(t.notes.items[0].start) - t.gutter) / t.plot") == (
@@ -243,7 +250,7 @@ def test_the_explorers_tab_lists_notes_shows_and_changes_them(lab, run):
         form.fill("the loader")
         form.blur()
         panel.box.locator(".widget-button:visible", has_text="save").click()
-        table.locator("td", has_text="the loader").wait_for(timeout=10_000)
+        table.locator("td", has_text="the loader").wait_for(timeout=30_000)
         assert kept(run)["slow"]["text"] == "the loader"
         assert panel.box.evaluate(CLIPPED) == []
 
@@ -251,7 +258,7 @@ def test_the_explorers_tab_lists_notes_shows_and_changes_them(lab, run):
         book.wait_idle()
         book.run_all()
         Panel(tab.page, 0).ready()
-        panel.box.get_by_role("tab", name="Notes (1)").wait_for(timeout=10_000)
+        panel.box.get_by_role("tab", name="Notes (1)").wait_for(timeout=30_000)
         assert tab.page.locator(BAR).inner_text() == "slow"
 
 

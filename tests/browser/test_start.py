@@ -197,7 +197,7 @@ def click_a_kernel(page, book, panel):
     x, y, name = panel.kernel()
     page.mouse.click(x, y)
     row = panel.box.locator("tr.wb-selected:visible")
-    row.wait_for(timeout=10_000)
+    row.wait_for(timeout=30_000)
     assert row.locator("td").first.get_attribute("data-v") == name
     assert name in panel.text(".wb-details")
     box, inside = row.bounding_box(), panel.box.locator(".wb-table-box:visible").bounding_box()
@@ -214,8 +214,8 @@ def select_a_range(page, book, panel):
     page.mouse.move(x + 50, y, steps=4)
     page.mouse.up()
     page.keyboard.up("Shift")
-    panel.box.locator(".wb-facts", has_text="the selected range").wait_for(timeout=10_000)
+    panel.box.locator(".wb-facts", has_text="the selected range").wait_for(timeout=30_000)
     a, b = json.loads(book.run_code("print(mine.timeline.selection)"))
     assert int(book.run_code("print(mine.frames['summary']['window_ns'][0])")) == b - a
     page.keyboard.press("Escape")
-    panel.box.locator(".wb-facts", has_text="2 steps").wait_for(timeout=10_000)
+    panel.box.locator(".wb-facts", has_text="2 steps").wait_for(timeout=30_000)

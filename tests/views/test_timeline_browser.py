@@ -373,7 +373,7 @@ class Searching(Driver):
     def said(self, text):
         """Wait until the bar's count begins so; return all of it."""
         count = self.page.locator(".wb-timeline-count", has_text=text)
-        count.wait_for(timeout=10_000)
+        count.wait_for(timeout=30_000)
         return count.inner_text()
 
     def live(self):
@@ -394,7 +394,7 @@ class Searching(Driver):
         assert self.box.evaluate("(e) => e === document.activeElement")
         self.page.keyboard.type("allreduce")
         live = self.page.locator(".wb-timeline-live", has_text=": allreduce")
-        live.wait_for(state="attached", timeout=10_000)
+        live.wait_for(state="attached", timeout=30_000)
         assert self.live() == "15 of 15 matches in this window: allreduce"
         assert self.said("15 of 15") == "15 of 15 matches in this window"
         self.settle()
