@@ -92,6 +92,22 @@ def test_it_shows_each_point_as_it_ends(held):
     assert "application/vnd.jupyter.widget-view+json" in data
 
 
+def test_what_is_shown_while_a_point_is_written_down_is_not_kept(held, monkeypatch):
+    panel, newest = held
+    write = sweeping.write
+
+    def late(*args):
+        panel._show()  # as by an event of the run that has just ended
+        write(*args)
+
+    monkeypatch.setattr(sweeping, "write", late)
+    for _ in range(2):
+        newest().go.set()
+    assert panel.sweep.wait(20) == "done"
+    panel.sweep.join(20)
+    assert panel.frame["status"].to_list() == ["done", "done"]
+
+
 def test_its_button_ends_the_run_and_the_sweep(held):
     panel, newest = held
     newest()

@@ -175,11 +175,12 @@ class Sweep(threading.Thread):
         return replace(point, status=status, error=error)
 
     def _keep(self, k: int, point: Point) -> None:
-        self.points[k] = point
+        points = [*self.points[:k], point, *self.points[k + 1 :]]
         try:
-            write(self.path, self._told, self.points)
+            write(self.path, self._told, points)
         except OSError as error:
             self.error = unwritable(self.path, error)
+        self.points = points  # once the file says so, which is read by who sees it here
         if self._on_point is not None:
             self._on_point(point, k + 1, len(self.points))
         self._tell()
