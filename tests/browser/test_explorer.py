@@ -6,45 +6,9 @@ import json
 import re
 
 import pytest
-from browser.labdrive import Lab, write_notebook
-from browser.test_start import CLIPPED, Panel
+from browser.test_start import CLIPPED, set_state
 
 pytestmark = pytest.mark.browser
-
-CELL = """
-import workbench as wb
-from workbench.resources import data
-explorer = wb.Explorer(data() / "generated_gpu_2ranks")
-explorer
-"""
-STATE = """
-import json
-explorer.state = json.loads({!r})
-"""
-
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory, chromium):
-    """One explorer for all tests."""
-    folder = tmp_path_factory.mktemp("explorer")
-    write_notebook(folder / "explorer.ipynb", CELL)
-    with Lab(folder, chromium) as lab, lab.page(width=1280, height=1800) as tab:
-        book = tab.open("explorer.ipynb")
-        book.run_all()
-        panel = Panel(tab.page, 0)
-        panel.ready()
-        begin = json.loads(book.run_code("import json; print(json.dumps(explorer.state))"))
-        yield tab, book, panel, begin
-
-
-@pytest.fixture
-def page(opened):
-    """The explorer as it was when it was opened."""
-    tab, book, panel, begin = opened
-    book.run_code(STATE.format(json.dumps(begin)))
-    book.wait_idle()
-    panel.ready()
-    return tab, book, panel
 
 
 def open_tab(panel, title):
@@ -146,12 +110,12 @@ def test_what_is_set_in_the_page_is_state_and_code(page):
     assert book.run_code("print(again.state == explorer.state)").strip() == "True"
     assert panel.box.evaluate(CLIPPED) == []
 
-    book.run_code(STATE.format(json.dumps(state | {"tab": "Operators", "sort": {}})))
+    set_state(book, state | {"tab": "Operators", "sort": {}})
     panel.box.locator("th[data-name='calls'][aria-sort='none']:visible").wait_for()
     rows = book.run_code("print(json.dumps(explorer.frames['ops']['calls'].to_list()))")
     assert column(panel, "calls") == json.loads(rows)
     wanted = state | {"tab": "Operators", "sort": {"ops": {"column": "calls", "down": False}}}
-    book.run_code(STATE.format(json.dumps(wanted)))
+    set_state(book, wanted)
     panel.box.locator("th[data-name='calls'][aria-sort='ascending']:visible").wait_for()
     assert column(panel, "calls") == sorted(column(panel, "calls"))
 

@@ -6,9 +6,8 @@ import base64
 import json
 
 import pytest
-from browser.labdrive import Lab, write_notebook
 from browser.test_explorer import open_tab
-from browser.test_start import CLIPPED, Panel
+from browser.test_start import CLIPPED
 
 import workbench as wb
 from workbench.resources import data
@@ -16,43 +15,9 @@ from workbench.resources import data
 pytestmark = pytest.mark.browser
 
 RANKS = data() / "generated_gpu_2ranks"
-CELL = """
-import workbench as wb
-from workbench.resources import data
-explorer = wb.Explorer(data() / "generated_gpu_2ranks")
-explorer
-"""
 MOST_CLICKS = 3
-STATE = """
-import json
-explorer.state = json.loads({!r})
-"""
 CLICKS = """() => { window.clicks = 0;
   document.addEventListener("click", (e) => { if (e.isTrusted) window.clicks += 1; }, true); }"""
-
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory, chromium):
-    """One explorer for all tests."""
-    folder = tmp_path_factory.mktemp("linked")
-    write_notebook(folder / "explorer.ipynb", CELL)
-    with Lab(folder, chromium) as lab, lab.page(width=1280, height=1700) as tab:
-        book = tab.open("explorer.ipynb", timeout_s=120)
-        book.run_all()
-        panel = Panel(tab.page, 0)
-        panel.ready()
-        begin = json.loads(book.run_code("import json; print(json.dumps(explorer.state))"))
-        yield tab, book, panel, begin
-
-
-@pytest.fixture
-def page(opened):
-    """The explorer as it was when it was opened."""
-    tab, book, panel, begin = opened
-    book.run_code(STATE.format(json.dumps(begin)))
-    book.wait_idle()
-    panel.ready()
-    return tab, book, panel
 
 
 def test_the_longest_exposed_communication_is_at_most_three_clicks_away(page):

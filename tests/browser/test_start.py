@@ -103,6 +103,11 @@ class Panel:
         return canvas["x"] + canvas["width"] * 0.6, canvas["y"] + 45
 
 
+def set_state(book, state):
+    """Set the state of a notebook's `explorer`."""
+    book.run_code(f"import json\nexplorer.state = json.loads({json.dumps(state)!r})")
+
+
 def test_a_newcomers_first_minutes(lab, tmp_path):
     with lab.page(width=1280, height=1400) as tab:
         book = tab.open(NAME)

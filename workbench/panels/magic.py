@@ -41,7 +41,6 @@ class RecordMagics(Magics):
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
-        self._shell = shell
         self.last: Path | Recording | None = None
         """The folder of the run that was recorded last, or the panel of the one in a child."""
 
@@ -87,10 +86,11 @@ class RecordMagics(Magics):
 
     def _record_here(self, plan: CapturePlan, cell: str) -> Path:
         __tracebackhide__ = True
+        shell: Any = self.shell
         try:
-            body = Body(self._shell, cell)
+            body = Body(shell, cell)
         except SyntaxError:
-            self._shell.showsyntaxerror()
+            shell.showsyntaxerror()
             raise Usage("The cell is not Python, so nothing was recorded.") from None
         line = _Line()
         try:

@@ -97,8 +97,7 @@ def around(title: str, content: str, *, style: str = "", heading: bool = True) -
 
 def picture(plot: Callable[[str, int], Any], height: int) -> str:
     """Return the HTML of a picture for the content of `around`: `plot(theme, width)`."""
-    looks = _looks(plot)
-    carried = html.data_element("picture", {"looks": looks, "height": height})
+    carried = html.data_element("picture", {"looks": _looks(plot), "height": height})
     return f'<div class="wb-page-picture">{carried}</div>'
 
 

@@ -41,10 +41,9 @@ def parts(frame: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame(schema=_SCHEMA)
     places = frame.select("rank", "device").n_unique()
     each = frame.group_by("name").agg(pl.col("a_ns", "b_ns").sum() / places)
-    order = list(causes.EVERY)
-    place = {name: k for k, name in enumerate(order)}
+    place = {name: k for k, name in enumerate(causes.EVERY)}
     rows = sorted(
-        each.rows(named=True), key=lambda r: (place.get(r["name"], len(order)), r["name"])
+        each.rows(named=True), key=lambda r: (place.get(r["name"], len(place)), r["name"])
     )
     a, b = float(each["a_ns"].sum()), float(each["b_ns"].sum())
     drawn, at = [_row(BEFORE, 0.0, a, a, a)], a

@@ -80,7 +80,6 @@ function render({ model, el }) {
     if (message.type !== "item" || message.view !== id || message.seq !== seq) return;
     const Bokeh = await bokeh(model);
     if (message.seq !== seq) return;        // a newer one is on its way
-    if (!box.isConnected) { asked = ""; return; }   // taken off the page: shown again, it asks again
     const holder = document.createElement("div");
     const old = [...box.childNodes];
     box.append(holder);
@@ -90,7 +89,7 @@ function render({ model, el }) {
     } catch (error) {
       holder.remove();
       if (box.isConnected) throw error;
-      asked = "";                           // BokehJS draws only what is on the page
+      asked = "";                           // taken off the page: shown again, it asks again
       return;
     }
     for (const node of old) node.remove();
